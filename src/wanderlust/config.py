@@ -1,0 +1,250 @@
+"""Configurations: frozen dataclasses, JSON in and out. Unknown keys and impossible values are errors.
+
+The numbers live in `recipes.py`; defaults here are only for what does not depend on the world or the method.
+"""
+
+import dataclasses
+import json
+import typing
+from typing import Any, Literal, TypeVar
+
+from wanderlust.errors import UserError
+
+T = TypeVar("T")
+
+Driver = Literal["fused", "split"]
+
+
+def _require(ok: bool, message: str) -> None:
+    if not ok:
+        raise UserError(message)
+
+
+@dataclasses.dataclass(frozen=True)
+class PointConfig:
+    """PointEnv: s' = s + a."""
+
+    name: Literal["point"] = "point"
+    start_range: float = 0.0
+    """Episodes start uniformly in [-start_range, start_range]^2; 0 is the fixed start (0, 0)."""
+    episode_length: int = 10
+
+    def __post_init__(self) -> None:
+        _require(self.start_range >= 0, f"env.start_range is {self.start_range}; it must be 0 or larger")
+        _require(self.episode_length >= 1, f"env.episode_length is {self.episode_length}; it must be at least 1")
+
+
+EnvConfig = PointConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class SkillConfig:
+    """What skills are drawn from: N(0, I) in `size` dimensions, or one of `size` discrete skills."""
+
+    kind: Literal["continuous", "discrete"] = "continuous"
+    size: int = 2
+
+    def __post_init__(self) -> None:
+        if self.kind == "continuous":
+            _require(self.size >= 1, f"skills.size is {self.size}; continuous skills need at least 1 dimension")
+        else:
+            _require(self.size >= 2, f"skills.size is {self.size}; discrete skills need at least 2 to tell apart")
+
+    def __str__(self) -> str:
+        return f"{self.size}d" if self.kind == "continuous" else f"n{self.size}"
+
+
+@dataclasses.dataclass(frozen=True)
+class MethodConfig:
+    """The skill-discovery method and the network it learns beside the policy (phi, or a discriminator)."""
+
+    name: str
+    view: Literal["", "xy", "o", "xyo"] = ""
+    """What is seen: xy = the method's network sees the position only; o = policy and critics do not see it."""
+    hidden: tuple[int, ...] = (1024, 1024)
+    learning_rate: float = 3e-5
+
+    def __post_init__(self) -> None:
+        _require_widths("method.hidden", self.hidden)
+        _require_positive("method.learning_rate", self.learning_rate)
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.view}" if self.view else self.name
+
+
+@dataclasses.dataclass(frozen=True)
+class SacConfig:
+    """Soft actor-critic."""
+
+    hidden: tuple[int, ...] = (1024, 1024)
+    policy_activation: Literal["tanh", "relu"] = "tanh"
+    policy_learning_rate: float = 1e-4
+    critic_learning_rate: float = 1e-4
+    alpha_learning_rate: float = 1e-4
+    discount: float = 0.99
+    alpha: float = 0.01
+    """Entropy coefficient: fixed, or where it starts if it is learned."""
+    learn_alpha: bool = False
+    target_entropy_per_action: float = 0.5
+    """A learned alpha steers the entropy to -this * (number of action dimensions)."""
+    target_step: float = 0.005
+    target_update: Literal["step", "epoch"] = "epoch"
+    """When the target critics move: after every gradient step, or once an epoch."""
+    time_limit_is_terminal: bool = True
+    """Whether no value is expected beyond the time limit (as in the published code)."""
+
+    def __post_init__(self) -> None:
+        _require_widths("sac.hidden", self.hidden)
+        for name in ("policy_learning_rate", "critic_learning_rate", "alpha_learning_rate", "alpha"):
+            _require_positive(f"sac.{name}", getattr(self, name))
+        _require(0 <= self.discount < 1, f"sac.discount is {self.discount}; it must be in [0, 1)")
+        _require(0 < self.target_step <= 1, f"sac.target_step is {self.target_step}; it must be in (0, 1]")
+
+
+@dataclasses.dataclass(frozen=True)
+class ScheduleConfig:
+    """What one epoch is: collect, then learn."""
+
+    epochs: int
+    worlds: int
+    """Worlds that run side by side."""
+    steps: int
+    """Steps of each world in a collection; with steps = episode length a collection is one episode a world."""
+    sac_steps: int
+    sac_batch: int
+    method_steps: int
+    method_batch: int = 0
+    """Transitions per step of the method's network; 0 means the whole fresh collection."""
+    order: Literal["sac-first", "interleaved"] = "sac-first"
+    """All SAC steps and then all method steps (published code), or method and SAC steps in turn."""
+    replay_collections: int = 1
+    """How many collections the replay holds; 1 is on-policy."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "worlds", "steps", "sac_steps", "sac_batch", "method_steps", "replay_collections"):
+            _require(getattr(self, name) >= 1, f"schedule.{name} is {getattr(self, name)}; it must be at least 1")
+        _require(self.method_batch >= 0, f"schedule.method_batch is {self.method_batch}; it must be 0 or larger")
+        _require(
+            self.order == "sac-first" or self.sac_steps == self.method_steps,
+            f"schedule.order is interleaved, so schedule.method_steps ({self.method_steps}) "
+            f"must equal schedule.sac_steps ({self.sac_steps})",
+        )
+
+    @property
+    def collection(self) -> int:
+        """Environment steps of one epoch, per seed."""
+        return self.worlds * self.steps
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """A whole run: with the seed, all that decides its outcome."""
+
+    env: EnvConfig
+    method: MethodConfig
+    skills: SkillConfig
+    sac: SacConfig
+    schedule: ScheduleConfig
+    recipe: str = "custom"
+    seed: int = 0
+    """The first seed."""
+    seeds: int = 1
+    """How many seeds are trained side by side: seed, seed + 1, ..."""
+    driver: Driver = "fused"
+    log_every: int = 50
+    """Epochs between two lines of metrics.jsonl, each with the coverage reached so far."""
+    checkpoint_every: int = 500
+    """Epochs between two checkpoints; a multiple of log_every."""
+
+    def __post_init__(self) -> None:
+        _require(self.seeds >= 1, f"seeds is {self.seeds}; it must be at least 1")
+        _require(0 <= self.seed < 2**31, f"seed is {self.seed}; it must be in [0, 2^31)")
+        _require(self.log_every >= 1, f"log_every is {self.log_every}; it must be at least 1")
+        _require(
+            self.checkpoint_every >= 1 and self.checkpoint_every % self.log_every == 0,
+            f"checkpoint_every is {self.checkpoint_every}; it must be a multiple of log_every ({self.log_every})",
+        )
+
+    @property
+    def name(self) -> str:
+        """A short name for folders and titles."""
+        return f"{self.env.name}-{self.method}-{self.skills}"
+
+
+def _require_positive(name: str, value: float) -> None:
+    _require(value > 0, f"{name} is {value}; it must be positive")
+
+
+def _require_widths(name: str, widths: tuple[int, ...]) -> None:
+    _require(
+        len(widths) >= 1 and all(w >= 1 for w in widths),
+        f"{name} is {list(widths)}; it must be one or more layer widths of at least 1",
+    )
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------
+
+
+def to_json(config: Any) -> str:
+    """A configuration as JSON text."""
+    return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
+
+
+def from_json(kind: type[T], text: str, where: str) -> T:
+    """Read a configuration of type `kind`; `where` names the source in error messages."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where} is not valid JSON: {error.msg} at line {error.lineno}") from None
+    return build(kind, data, where)
+
+
+def replace_path(config: T, path: str, text: str) -> T:
+    """A copy with one field changed, e.g. ``sac.discount`` to ``0.995`` (JSON, or a bare word for strings)."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        value = text
+    data = dataclasses.asdict(config)  # type: ignore[call-overload]
+    node, *rest = data, *path.split(".")
+    for i, key in enumerate(rest):
+        if not isinstance(node, dict) or key not in node:
+            known = ", ".join(node) if isinstance(node, dict) else "none"
+            raise UserError(f"--set {path}={text}: there is no field {'.'.join(rest[: i + 1])}; known here: {known}")
+        if i == len(rest) - 1:
+            node[key] = value
+        else:
+            node = node[key]
+    return build(type(config), data, f"--set {path}={text}")
+
+
+def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
+    """Turn parsed JSON into `kind`, checking every key and type on the way."""
+    spot = path or "the top level"
+    if dataclasses.is_dataclass(kind):
+        _require(isinstance(data, dict), f"{where}: {spot} must be an object with named fields, not {data!r}")
+        hints = typing.get_type_hints(kind)
+        fields = {f.name: f for f in dataclasses.fields(kind)}
+        for key in data:
+            name = f"{path}.{key}" if path else key
+            _require(key in fields, f"{where}: unknown key {name}; known here: {', '.join(fields)}")
+        for name, field in fields.items():
+            required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            _require(name in data or not required, f"{where}: missing key {f'{path}.{name}' if path else name}")
+        values = {k: build(hints[k], v, where, f"{path}.{k}" if path else k) for k, v in data.items()}
+        try:
+            return kind(**values)  # type: ignore[operator]
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        _require(data in args, f"{where}: {spot} is {data!r}; it must be one of {', '.join(map(repr, args))}")
+        return data
+    if origin is tuple:
+        _require(isinstance(data, list | tuple), f"{where}: {spot} is {data!r}; it must be a list")
+        return tuple(build(args[0], v, where, f"{path}[{i}]") for i, v in enumerate(data))
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    ok = isinstance(data, kind) and not (isinstance(data, bool) and kind is not bool)
+    _require(ok, f"{where}: {spot} is {data!r}; it must be of type {getattr(kind, '__name__', kind)}")
+    return data

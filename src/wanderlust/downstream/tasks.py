@@ -1,0 +1,77 @@
+"""Goal tasks: rewards over a world's positions, not new physics. Written for one world and batched by the caller.
+
+One rule covers both kinds of the paper's appendix: up to X goals, each with Y steps of its own; reaching a goal (its
+distance is at most the radius) pays the reward and calls the next one, running out of steps calls it too. `-Goal` is
+X = 1 with a goal around the origin, `-MultiGoals` draws each goal around the body. A reach in the very first step of
+an episode is not paid, as in the released code.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+
+class GoalState(NamedTuple):
+    """The current goal and the clock."""
+
+    goal: Float[Array, " xy"]
+    clock: Int[Array, ""]
+    """Steps used so far; a goal that is reached early uses up its whole slot."""
+    started: Bool[Array, ""]
+    """False before the first step."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GoalTask:
+    """Follow `goals` goals drawn within `reach_range` of where the body is, `slot` steps each."""
+
+    name: str
+    goals: int
+    slot: int
+    goal_range: float
+    radius: float
+    reward: float
+    dims: int = 2
+
+    @property
+    def horizon(self) -> int:
+        """The most steps an episode can take."""
+        return self.goals * self.slot
+
+    def begin(self, position: Float[Array, " xy"], key: Key[Array, ""]) -> GoalState:
+        """The first goal. `-Goal` tasks draw it around the origin, which is where bodies start."""
+        centre = jnp.zeros(self.dims) if self.goals == 1 else position
+        return GoalState(self._draw(centre, key), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+
+    def step(
+        self, state: GoalState, position: Float[Array, " xy"], key: Key[Array, ""]
+    ) -> tuple[GoalState, Float[Array, ""], Bool[Array, ""]]:
+        """Score the position a step led to: the next state, the reward, and whether the episode is over."""
+        near = jnp.linalg.norm(position - state.goal) <= self.radius
+        reached = near & state.started
+        clock = state.clock + 1
+        next_slot = (clock + self.slot - 1) // self.slot * self.slot
+        clock = jnp.where(reached, next_slot, clock)
+        goal = jnp.where(clock % self.slot == 0, self._draw(position, key), state.goal)
+        reward = jnp.where(reached, self.reward, 0.0)
+        return GoalState(goal, clock, jnp.ones((), bool)), reward, clock >= self.horizon
+
+    def _draw(self, centre: Float[Array, " xy"], key: Key[Array, ""]) -> Float[Array, " xy"]:
+        return centre + jax.random.uniform(key, (self.dims,), minval=-self.goal_range, maxval=self.goal_range)
+
+
+POINT_RADIUS = 3.0
+"""The paper does not give PointEnv's reach radius; 3 is what it uses for all its other goal tasks."""
+
+
+def point_goal(goal_range: float, radius: float = POINT_RADIUS) -> GoalTask:
+    """PointGoal: one goal in [-g_s, g_s]^2 within 100 steps, reward 1."""
+    return GoalTask("PointGoal", goals=1, slot=100, goal_range=goal_range, radius=radius, reward=1.0)
+
+
+def point_multi_goals(goal_range: float, radius: float = POINT_RADIUS) -> GoalTask:
+    """PointMultiGoals: four goals, each within [-g_m, g_m]^2 of the body, 100 steps each, reward 1 each."""
+    return GoalTask("PointMultiGoals", goals=4, slot=100, goal_range=goal_range, radius=radius, reward=1.0)

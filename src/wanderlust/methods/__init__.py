@@ -1,0 +1,45 @@
+"""Methods by name."""
+
+from wanderlust.config import MethodConfig
+from wanderlust.errors import UserError
+from wanderlust.methods.base import Method
+from wanderlust.methods.diayn import Diayn
+from wanderlust.methods.lsd import Lsd
+from wanderlust.methods.views import View
+from wanderlust.skills import SkillSpace
+
+__all__ = ["DESCRIPTIONS", "VIEWS", "Method", "View", "make_method", "parse_method"]
+
+_METHODS = {"lsd": Lsd, "diayn": Diayn}
+
+DESCRIPTIONS = {
+    "lsd": "Lipschitz-constrained Skill Discovery: skills that travel far, each along its own direction",
+    "diayn": "Diversity Is All You Need: skills that a discriminator can tell apart",
+}
+
+VIEWS = {
+    "xy": "the method's network sees the position only",
+    "o": "policy and critics do not see the position",
+    "xyo": "both",
+}
+
+
+def make_method(config: MethodConfig, skills: SkillSpace) -> Method:
+    """The method a configuration names."""
+    if config.name not in _METHODS:
+        raise UserError(f"unknown method {config.name!r}; known: {', '.join(_METHODS)}")
+    return _METHODS[config.name](config, skills)
+
+
+def parse_method(text: str) -> tuple[str, str]:
+    """Split a method's name as a user writes it, e.g. ``diayn-xyo``, into name and view."""
+    name, _, view = text.lower().partition("-")
+    if name not in _METHODS:
+        raise UserError(f"unknown method {text!r}; known: {', '.join(_METHODS)}, each also with {_suffixes()}")
+    if view and view not in VIEWS:
+        raise UserError(f"unknown variant -{view} of {name}; known: {_suffixes()}")
+    return name, view
+
+
+def _suffixes() -> str:
+    return ", ".join(f"-{v}" for v in VIEWS)

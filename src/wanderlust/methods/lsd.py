@@ -1,0 +1,93 @@
+"""LSD: Lipschitz-constrained Skill Discovery (Park et al., ICLR 2022). Equations are numbered as in the paper.
+
+A map phi of the state space that cannot stretch distances, and skills that move far along their own direction in
+it: since ||phi(s_T) - phi(s_0)|| <= ||s_T - s_0||, to earn the reward is to travel.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Key
+
+from wanderlust.config import MethodConfig
+from wanderlust.methods.base import Metrics
+from wanderlust.nets import (
+    GLOROT_UNIFORM,
+    MLP,
+    SpectralState,
+    advance_spectral,
+    init_mlp,
+    init_spectral,
+    normalise,
+)
+from wanderlust.skills import ContinuousSkills, SkillSpace
+from wanderlust.types import Transition
+
+# --- state -----------------------------------------------------------------------------------------------------
+
+
+class LsdState(NamedTuple):
+    """phi's raw weights, the singular vectors that normalise them, and the optimiser."""
+
+    encoder: MLP
+    spectral: SpectralState
+    opt: optax.OptState
+
+
+@dataclasses.dataclass(frozen=True)
+class Lsd:
+    """Continuous and discrete LSD: they differ only in the code of a skill (`skills.py`)."""
+
+    config: MethodConfig
+    skills: SkillSpace
+
+    def init(self, key: Key[Array, ""], obs_dim: int) -> LsdState:
+        weights, vectors = jax.random.split(key)
+        encoder = init_mlp(weights, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
+        return LsdState(encoder, init_spectral(vectors, encoder), self._optimizer.init(encoder))
+
+    # --- reward ------------------------------------------------------------------------------------------------
+
+    def reward(self, state: LsdState, batch: Transition) -> Float[Array, " batch"]:
+        """r = (phi(s') - phi(s))^T z: equation 8; with the zero-centred codes of discrete skills, equation 14."""
+        return self._rewards(normalise(state.encoder, state.spectral), batch)
+
+    def _rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
+        step = jax.vmap(phi)(batch.next_obs) - jax.vmap(phi)(batch.obs)
+        return jnp.sum(step * jax.vmap(self.skills.code)(batch.skill), axis=1)
+
+    # --- loss and update ---------------------------------------------------------------------------------------
+
+    def loss(self, encoder: MLP, spectral: SpectralState, batch: Transition) -> Float[Array, ""]:
+        """phi maximises the same reward (equation 6), under spectral normalisation."""
+        return -jnp.mean(self._rewards(normalise(encoder, spectral), batch))
+
+    def update(self, state: LsdState, batch: Transition) -> tuple[LsdState, Metrics]:
+        loss, grads = jax.value_and_grad(self.loss)(state.encoder, state.spectral, batch)
+        updates, opt = self._optimizer.update(grads, state.opt)
+        encoder = optax.apply_updates(state.encoder, updates)
+        return LsdState(encoder, advance_spectral(encoder, state.spectral), opt), {"phi_loss": loss}
+
+    @property
+    def _optimizer(self) -> optax.GradientTransformation:
+        return optax.adam(self.config.learning_rate)
+
+    # --- downstream --------------------------------------------------------------------------------------------
+
+    def represent(self, state: LsdState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
+        return jax.vmap(normalise(state.encoder, state.spectral))(obs)
+
+    def towards(
+        self, state: LsdState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
+    ) -> Float[Array, "batch skill"]:
+        """Equation 12: the direction from phi(s) to phi(g). Discrete skills: the one whose code points there best."""
+        phi = normalise(state.encoder, state.spectral)
+        direction = jax.vmap(phi)(goal) - jax.vmap(phi)(obs)
+        if isinstance(self.skills, ContinuousSkills):
+            norm = jnp.linalg.norm(direction, axis=1, keepdims=True)
+            return self.skills.expected_norm * direction / (norm + 1e-12)
+        # code_k^T x = (x_k - mean of x) N/(N-1): the largest entry wins
+        return jax.nn.one_hot(jnp.argmax(direction, axis=1), self.skills.size)

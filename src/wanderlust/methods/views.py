@@ -1,0 +1,57 @@
+"""What each network sees of an observation: the fixed normalisation, and the variants -XY, -O and -XYO.
+
+-XY: the method's network sees only where the body is (the x-y prior).
+-O: policy and critics do not see where it is; the entries are zeroed, not removed, as in the published code.
+-XYO: both. All three go with any method.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from wanderlust.types import EnvSpec, Transition
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """Which entries of an observation reach the policy and which reach the method."""
+
+    spec: EnvSpec
+    variant: str = ""
+
+    @property
+    def method_dim(self) -> int:
+        """How many entries the method's network sees."""
+        return len(self.spec.position_dims) if "xy" in self.variant else self.spec.obs_dim
+
+    def for_policy(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
+        """What policy and critics see."""
+        obs = self._normalised(obs)
+        return obs.at[..., self._position].set(0.0) if self.variant.endswith("o") else obs
+
+    def for_method(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch seen"]:
+        """What the method's network sees."""
+        obs = self._normalised(obs)
+        return obs[..., self._position] if "xy" in self.variant else obs
+
+    def transition_for_method(self, batch: Transition) -> Transition:
+        """A batch as the method sees it."""
+        return batch._replace(obs=self.for_method(batch.obs), next_obs=self.for_method(batch.next_obs))
+
+    @property
+    def _position(self) -> Array:
+        return jnp.array(self.spec.position_dims)
+
+    def _normalised(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
+        shape = (1,) * (obs.ndim - 1) + (-1,)
+        mean = jnp.array(self.spec.obs_mean).reshape(shape)
+        std = jnp.array(self.spec.obs_std).reshape(shape)
+        return (obs - mean) / std
+
+
+def with_position(
+    spec: EnvSpec, obs: Float[Array, "*batch obs"], position: Float[Array, "*batch xy"]
+) -> Float[Array, "*batch obs"]:
+    """The observation moved elsewhere: the goal state of zero-shot goal following."""
+    return obs.at[..., jnp.array(spec.position_dims)].set(position)

@@ -1,0 +1,80 @@
+"""Skill spaces: how a skill is drawn, what networks read of it, and by what vector a reward measures it."""
+
+import dataclasses
+import math
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from wanderlust.config import SkillConfig
+
+
+class SkillSpace(Protocol):
+    """A prior over skills. A skill is the vector that networks take as input."""
+
+    @property
+    def size(self) -> int:
+        """Length of a skill vector, and of the codes that rewards use."""
+        ...
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
+        """Draw one skill."""
+        ...
+
+    def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
+        """The vector by which an inner-product reward measures a skill."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class ContinuousSkills:
+    """z ~ N(0, I_d); the reward uses z itself."""
+
+    dim: int
+
+    @property
+    def size(self) -> int:
+        return self.dim
+
+    @property
+    def expected_norm(self) -> float:
+        """E||z|| in closed form: sqrt(2) Gamma((d+1)/2) / Gamma(d/2), 1.2533 for d = 2."""
+        return math.sqrt(2.0) * math.exp(math.lgamma((self.dim + 1) / 2) - math.lgamma(self.dim / 2))
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
+        return jax.random.normal(key, (self.dim,))
+
+    def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
+        return skill
+
+
+@dataclasses.dataclass(frozen=True)
+class DiscreteSkills:
+    """One of N skills, uniformly. Networks read the one-hot; rewards use the zero-centred code.
+
+    The code is 1 at the skill and -1/(N-1) elsewhere (the paper's equation 13): the codes sum to zero,
+    so no single behaviour is rewarded under all skills at once.
+    """
+
+    count: int
+
+    @property
+    def size(self) -> int:
+        return self.count
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
+        return jax.nn.one_hot(jax.random.randint(key, (), 0, self.count), self.count)
+
+    def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
+        return (skill - 1.0 / self.count) * (self.count / (self.count - 1))
+
+    def all(self) -> Float[Array, "count skill"]:
+        """Every skill, in order."""
+        return jnp.eye(self.count)
+
+
+def make_skills(config: SkillConfig) -> ContinuousSkills | DiscreteSkills:
+    """The skill space a configuration describes."""
+    return ContinuousSkills(config.size) if config.kind == "continuous" else DiscreteSkills(config.size)

@@ -1,0 +1,49 @@
+"""The few records that travel between rooms."""
+
+import dataclasses
+from typing import NamedTuple
+
+from jaxtyping import Array, Bool, Float
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvSpec:
+    """What every other room may know about a world."""
+
+    name: str
+    obs_dim: int
+    action_dim: int
+    episode_length: int
+    position_dims: tuple[int, ...]
+    """Which entries of the observation say where the body is: the plane that is drawn and counted in bins."""
+    obs_mean: tuple[float, ...]
+    obs_std: tuple[float, ...]
+    """Fixed statistics by which every network sees the observation: (obs - mean) / std."""
+
+
+class Transition(NamedTuple):
+    """One step of one world, or a batch of them with leading axes.
+
+    `next_obs` is what the step produced, also on the last step of an episode: a transition never crosses a
+    reset. The skill is a field of its own; only networks join it to the observation. There is no reward:
+    rewards are functions of the method's current state and are computed when a batch is used.
+    """
+
+    obs: Float[Array, "*batch obs"]
+    action: Float[Array, "*batch action"]
+    next_obs: Float[Array, "*batch obs"]
+    skill: Float[Array, "*batch skill"]
+    terminated: Bool[Array, "*batch"]
+    """The world ended the episode: there is no value beyond this step."""
+    truncated: Bool[Array, "*batch"]
+    """The time limit ended the episode: the world would have gone on."""
+
+
+class Rollout(NamedTuple):
+    """Whole episodes, one skill each, time first."""
+
+    obs: Float[Array, "time+1 worlds obs"]
+    action: Float[Array, "time worlds action"]
+    skill: Float[Array, "worlds skill"]
+    alive: Bool[Array, "time+1 worlds"]
+    """False once the world has terminated; the observation then stays where it was."""
