@@ -28,6 +28,8 @@ class PointConfig:
     start_range: float = 0.0
     """Episodes start uniformly in [-start_range, start_range]^2; 0 is the fixed start (0, 0)."""
     episode_length: int = 10
+    normalise: bool = True
+    """Networks see the state divided by its standard deviation under a random policy, as on the paper's robots."""
 
     def __post_init__(self) -> None:
         _require(self.start_range >= 0, f"env.start_range is {self.start_range}; it must be 0 or larger")

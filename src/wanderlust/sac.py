@@ -110,9 +110,7 @@ class Sac:
         critics, critic_opt = _apply(self._critic_optimizer, grads, state.critic_opt, state.critics)
         state = state._replace(critics=critics, critic_opt=critic_opt)
 
-        (_, entropy), grads = jax.value_and_grad(self.policy_loss, has_aux=True)(
-            state.policy, state, batch, policy_key
-        )
+        (_, entropy), grads = jax.value_and_grad(self.policy_loss, has_aux=True)(state.policy, state, batch, policy_key)
         policy, policy_opt = _apply(self._policy_optimizer, grads, state.policy_opt, state.policy)
         state = state._replace(policy=policy, policy_opt=policy_opt)
 

@@ -339,13 +339,13 @@ def seed_mesh(seeds: int) -> Mesh:
 
 
 def rollout(parts: Parts, policy: Policy, skill: Array, key: Key[Array, ""], mode: bool = True) -> Rollout:
-    """One episode per skill under one seed's policy, with mode actions or sampled ones."""
+    """One episode per skill under one seed's policy, from the origin, with mode actions or sampled ones."""
 
     def choose(obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
         seen = parts.view.for_policy(obs)
         return mode_actions(policy, seen, skill) if mode else sample_actions(policy, seen, skill, key)[0]
 
-    return play(parts.world, parts.engine, choose, skill, key, parts.world.spec.episode_length)
+    return play(parts.world.from_origin(), parts.engine, choose, skill, key, parts.world.spec.episode_length)
 
 
 def make_probe(parts: Parts, episodes: int) -> Callable[[Policy], Float[Array, "seeds time worlds xy"]]:

@@ -36,6 +36,10 @@ class World(Protocol):
         """Whether the world itself ends the episode here (the time limit is not the world's business)."""
         ...
 
+    def from_origin(self) -> "World":
+        """The same world with episodes that start where goal tasks do: at the origin of the plane."""
+        ...
+
 
 @runtime_checkable
 class SelfStepping(World, Protocol):

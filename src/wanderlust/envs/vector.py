@@ -17,7 +17,9 @@ from wanderlust.skills import SkillSpace
 from wanderlust.types import Rollout, Transition
 
 T = TypeVar("T")
-Act = Callable[[Float[Array, "worlds obs"], Float[Array, "worlds skill"], Key[Array, ""]], Float[Array, "worlds action"]]
+Act = Callable[
+    [Float[Array, "worlds obs"], Float[Array, "worlds skill"], Key[Array, ""]], Float[Array, "worlds action"]
+]
 """Actions of a batch of worlds from what they observe, their skills and a key."""
 
 

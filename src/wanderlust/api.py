@@ -1,0 +1,118 @@
+"""The functions behind the public names of `wanderlust`."""
+
+import dataclasses
+from pathlib import Path
+from typing import Literal
+
+from wanderlust import discovery
+from wanderlust.config import RunConfig, SkillConfig, from_json, replace_path
+from wanderlust.discovery import Outcome
+from wanderlust.errors import UserError
+from wanderlust.evaluate import evaluate
+from wanderlust.files import read_text
+from wanderlust.recipes import DEFAULT, get_recipe
+from wanderlust.runs import Run
+
+__all__ = ["Run", "configure", "discover", "open_to_resume", "start_run", "train"]
+
+
+def configure(
+    env: str = "point",
+    method: str = "lsd",
+    skills: int | None = None,
+    discrete: int | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    recipe: str = DEFAULT,
+    config: Path | None = None,
+    set: tuple[str, ...] = (),  # noqa: A002 - the name of the flag
+    budget_steps: int | None = None,
+    driver: Literal["fused", "split"] | None = None,
+) -> RunConfig:
+    """A run's configuration: a recipe, or the configuration of another run, and changes to it."""
+    if skills is not None and discrete is not None:
+        raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
+    space = SkillConfig("discrete", discrete) if discrete is not None else SkillConfig("continuous", skills or 2)
+    if skills is not None and skills < 1:
+        raise UserError(f"--skills is {skills}; continuous skills need at least 1 dimension")
+    if config is not None:
+        made = from_json(RunConfig, read_text(Path(config), "the configuration"), str(config))
+    else:
+        made = get_recipe(recipe, env, method, space)
+    made = dataclasses.replace(made, seed=seed, seeds=seeds, driver=driver or made.driver)
+    for change in set:
+        path, equals, value = change.partition("=")
+        if not equals:
+            raise UserError(f"--set {change} has no value; write it as --set name=value, e.g. --set sac.discount=0.995")
+        made = replace_path(made, path, value)
+    if budget_steps is not None:
+        if budget_steps < 1:
+            raise UserError(f"--budget-steps is {budget_steps}; it must be at least 1")
+        epochs = -(-budget_steps // made.schedule.collection)
+        made = dataclasses.replace(made, schedule=dataclasses.replace(made.schedule, epochs=epochs))
+    return made
+
+
+def start_run(config: RunConfig, out: Path | str | None = None) -> Run:
+    """Make the folder of a new run."""
+    return discovery.start(config, Path(out) if out is not None else None)
+
+
+def open_to_resume(path: Path | str) -> Run:
+    """Open a run to go on with it."""
+    return discovery.resume(Path(path))
+
+
+def train(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:
+    """Train a run until it is finished, its budget is spent or Ctrl-C is pressed."""
+    if budget_seconds is not None and not budget_seconds > 0:
+        raise UserError(f"--budget-seconds is {budget_seconds}; it must be positive")
+    return discovery.run_training(run, budget_seconds, quiet)
+
+
+def discover(
+    env: str = "point",
+    *,
+    method: str = "lsd",
+    skills: int | None = None,
+    discrete: int | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    recipe: str = DEFAULT,
+    changes: tuple[str, ...] = (),
+    out: Path | str | None = None,
+    resume: Path | str | None = None,
+    budget_seconds: float | None = None,
+    budget_steps: int | None = None,
+    quiet: bool = False,
+) -> Run:
+    """Discover skills without a reward and evaluate them; the same as ``wanderlust discover``.
+
+    Args:
+        env: the environment, e.g. ``"point"``.
+        method: ``"lsd"`` or ``"diayn"``, with an optional suffix ``-xy``, ``-o`` or ``-xyo``.
+        skills: dimensions of continuous skills (2 if neither this nor ``discrete`` is given).
+        discrete: number of discrete skills.
+        seed: the (first) seed.
+        seeds: how many seeds are trained side by side.
+        recipe: ``"laptop"`` or ``"paper"``.
+        changes: single numbers to change, e.g. ``("sac.discount=0.995",)``.
+        out: folder of the run; by default one under ``runs/``.
+        resume: folder of a run to go on with, instead of starting one.
+        budget_seconds: stop after about this long.
+        budget_steps: environment steps per seed, rounded up to whole epochs.
+        quiet: show no progress.
+
+    Returns:
+        The run: its folder is ``run.path``, and ``wanderlust.load(run)`` gives its skills.
+    """
+    if resume is not None:
+        run = open_to_resume(resume)
+    else:
+        config = configure(env, method, skills, discrete, seed, seeds, recipe, None, changes, budget_steps)
+        run = start_run(config, out)
+    outcome = train(run, budget_seconds, quiet)
+    if outcome.reason == "interrupted":
+        raise KeyboardInterrupt(f"stopped at epoch {outcome.epoch}; go on with resume={str(run.path)!r}")
+    evaluate(run)
+    return run

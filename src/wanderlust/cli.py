@@ -1,0 +1,287 @@
+"""The command line: wanderlust discover | evaluate | reach | reproduce | list."""
+
+import dataclasses
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from tyro.conf import Positional, UseAppendAction, arg, subcommand
+
+from wanderlust.errors import UserError
+
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+@dataclasses.dataclass(frozen=True)
+class Discover:
+    """Discover skills without a reward, evaluate them and draw them.
+
+    \b
+    Examples:
+      wanderlust discover                                   2-D skills on PointEnv with LSD, about half a minute
+      wanderlust discover point --discrete 16 --seeds 8     16 discrete skills, eight seeds in one program
+      wanderlust discover point --method diayn-xyo --recipe paper --out runs/xyo
+      wanderlust discover --resume runs/xyo                 go on where a run was stopped
+    """
+
+    env: Positional[str] = "point"
+    """The environment; `wanderlust list` shows them all."""
+    method: str = "lsd"
+    """The method, e.g. lsd or diayn, with an optional suffix -xy, -o or -xyo for what its networks see."""
+    skills: int | None = None
+    """Learn continuous skills of this many dimensions (the default, with 2)."""
+    discrete: int | None = None
+    """Learn this many discrete skills instead."""
+    seed: int = 0
+    """The (first) seed."""
+    seeds: int = 1
+    """Train this many seeds side by side: seed, seed + 1, ..."""
+    recipe: str = "laptop"
+    """Whose numbers: laptop, or paper for the published setting."""
+    config: Path | None = None
+    """Start from the config.json of another run instead of a recipe."""
+    set: Annotated[tuple[str, ...], UseAppendAction] = ()
+    """Change one number, e.g. --set sac.discount=0.995; may be repeated."""
+    out: Path | None = None
+    """The folder of the run; by default runs/<date>-<time>-<what>."""
+    resume: Path | None = None
+    """Go on with this run instead of starting one."""
+    budget_seconds: float | None = None
+    """Stop after about this many seconds, with checkpoint and evaluation."""
+    budget_steps: int | None = None
+    """Train for this many environment steps per seed (rounded up to whole epochs)."""
+    driver: Literal["fused", "split"] | None = None
+    """How to run: fused (one compiled program) or split (worlds on the host)."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import api
+
+        if self.resume is not None:
+            changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
+            extra = sorted(set(changed) - {"resume", "budget_seconds"})
+            if extra:
+                flags = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
+                raise UserError(f"--resume goes on with a run as it was configured; leave out {flags}")
+            run = api.open_to_resume(self.resume)
+        else:
+            options = dataclasses.asdict(self)
+            for name in ("resume", "budget_seconds"):
+                options.pop(name)
+            run = api.start_run(api.configure(**{k: v for k, v in options.items() if k != "out"}), self.out)
+        return _train_and_report(console, run, self.budget_seconds)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluate:
+    """Measure and draw a run again from its newest checkpoint.
+
+    \b
+    Example:
+      wanderlust evaluate runs/xyo --episodes 1000
+    """
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of the run."""
+    episodes: int = 200
+    """Random-skill episodes per seed."""
+    seed: int = 0
+    """Seed of the skills and starts that are tried."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import api
+
+        if self.episodes < 1:
+            raise UserError(f"--episodes is {self.episodes}; it must be at least 1")
+        _report_evaluation(console, api.Run.open(self.run_folder), self.episodes, self.seed)
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Reach:
+    """Send the body to goals, one after the other, with no further training; draw the path.
+
+    \b
+    Example:
+      wanderlust reach runs/demo --goal 12 4 --goal -5 9 --goal 0 0
+    """
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of the run."""
+    goal: Annotated[tuple[tuple[float, float], ...], UseAppendAction] = ()
+    """A goal on the plane; repeat it for several, followed in order."""
+    radius: float = 1.0
+    """How near counts as reached."""
+    steps_per_goal: int = 100
+    """Steps before the next goal is tried."""
+    seed: int = 0
+    """Which seed of the run, counted from 0."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import api
+        from wanderlust.downstream.reach import reach
+        from wanderlust.plots import draw_reach
+
+        run = api.Run.open(self.run_folder)
+        result = reach(run, list(self.goal), self.radius, self.steps_per_goal, self.seed)
+        picture = draw_reach(run.path)
+        for n, leg in enumerate(result["legs"], 1):
+            x, y = leg["goal"]
+            how = f"reached in {leg['steps']} steps" if leg["reached"] else f"missed by {leg['distance']:.2f}"
+            console.print(f"goal {n} ({x:g}, {y:g}): {how}")
+        console.print(f"path: {picture}", soft_wrap=True)
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproduce:
+    """Reproduce a table or figure of the paper, with its numbers beside ours.
+
+    \b
+    Example:
+      wanderlust reproduce point-goals      both PointEnv tables, eight seeds, under 20 minutes on two cores
+    """
+
+    item: Positional[Literal["point-goals"]]
+    """What to reproduce; `wanderlust list` says what each is."""
+    seeds: int = 8
+    """Seeds per row."""
+    work: Path = Path("runs/point-goals")
+    """Where the runs go; finished ones are reused, unfinished ones resumed."""
+    out: Path = Path("benchmarks/results")
+    """Where the JSON and Markdown go."""
+    set: Annotated[tuple[str, ...], UseAppendAction] = ()
+    """Change one number of every row, e.g. --set env.normalise=false; may be repeated."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import reproduce
+
+        if self.seeds < 1:
+            raise UserError(f"--seeds is {self.seeds}; it must be at least 1")
+        result, text = reproduce.point_goals.reproduce(self.out, self.work, self.seeds, self.set)
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        console.print(f"written: {self.out / 'point_goals.json'}, {self.out / 'point_goals.md'}", soft_wrap=True)
+        console.print(f"this command took {result['this_command_seconds'] / 60:.1f} min", highlight=False)
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class List:
+    """Show the environments, methods, variants, recipes and reproductions there are."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import envs, methods, recipes, reproduce
+
+        with_recipes = {
+            env: f"{text}; recipes: {', '.join(r for r, e in recipes.RECIPES if e == env)}"
+            for env, text in envs.DESCRIPTIONS.items()
+        }
+        sections = (
+            ("environments", with_recipes),
+            ("methods", methods.DESCRIPTIONS),
+            ("variants of any method", {f"-{k}": v for k, v in methods.VIEWS.items()}),
+            ("recipes", recipes.DESCRIPTIONS),
+            ("reproduce", reproduce.ITEMS),
+        )
+        for title, entries in sections:
+            table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
+            table.add_column(no_wrap=True, style="bold")
+            table.add_column()
+            for name, text in entries.items():
+                table.add_row(name, text)
+            console.print(table)
+        return 0
+
+
+Command = (
+    Annotated[Discover, subcommand("discover")]
+    | Annotated[Evaluate, subcommand("evaluate")]
+    | Annotated[Reach, subcommand("reach")]
+    | Annotated[Reproduce, subcommand("reproduce")]
+    | Annotated[List, subcommand("list")]
+)
+
+
+def _train_and_report(console: Console, run: Any, budget_seconds: float | None) -> int:
+    from wanderlust import api, devices
+
+    config = run.config
+    seeds = f"seed {config.seed}" if config.seeds == 1 else f"{config.seeds} seeds"
+    console.print(
+        f"{config.name}, recipe {config.recipe}, {seeds}, on {devices.describe()}; run folder: {run.path}",
+        soft_wrap=True,
+    )
+    outcome = api.train(run, budget_seconds)
+    if outcome.reason == "interrupted":
+        console.print(
+            f"stopped at epoch {outcome.epoch} and saved; go on with: wanderlust discover --resume {run.path}",
+            soft_wrap=True,
+        )
+        return EXIT_INTERRUPTED
+    if outcome.reason == "budget":
+        console.print(
+            f"budget spent at epoch {outcome.epoch}; go on with: wanderlust discover --resume {run.path}",
+            soft_wrap=True,
+        )
+    _report_evaluation(console, run, 200, 0)
+    console.print("try next:", highlight=False)
+    console.print(f"  wanderlust reach {run.path} --goal 12 4 --goal -5 9", soft_wrap=True, highlight=False)
+    console.print(
+        f"  python -c \"import wanderlust; print(wanderlust.load('{run.path}').sample(3))\"",
+        soft_wrap=True,
+        highlight=False,
+    )
+    return 0
+
+
+def _report_evaluation(console: Console, run: Any, episodes: int, seed: int) -> None:
+    from wanderlust.evaluate import evaluate
+    from wanderlust.plots import draw_run
+
+    result = evaluate(run, episodes, seed)
+    figures = draw_run(run.path)
+    many = len(result["seeds"]) > 1
+    table = Table(title=f"{result['name']} after {result['env_steps']:,} steps per seed", title_justify="left")
+    table.add_column("measure")
+    table.add_column("mean ± 95% interval" if many else "value", justify="right")
+    for name, value in result["metrics"].items():
+        table.add_row(MEASURES[name], f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
+    console.print(table)
+    console.print(f"evaluation: {run.evaluation / 'evaluation.json'}", soft_wrap=True)
+    for figure in figures:
+        console.print(f"figure: {figure}", soft_wrap=True)
+
+
+MEASURES = {
+    "coverage_mode": "bins covered, mode actions",
+    "coverage_sampled": "bins covered, sampled actions",
+    "travelled": "||s_T - s_0||, normalised",
+    "distance": "distance travelled on the plane",
+    "alignment": "cosine of phi(s_T) - phi(s_0) and z",
+}
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run a command; bad input ends in one line on stderr and exit code 2."""
+    console = Console(highlight=False)
+    try:
+        command = tyro.cli(
+            Command,  # type: ignore[arg-type]
+            prog="wanderlust",
+            args=argv,
+            description="Unsupervised skill discovery for simulated bodies. Start with: wanderlust discover",
+        )
+        sys.exit(command.run(console))
+    except UserError as error:
+        print(f"wanderlust: {error}", file=sys.stderr)
+        sys.exit(EXIT_USER_ERROR)
+    except KeyboardInterrupt:
+        print("wanderlust: stopped", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,34 @@
+"""Settings of JAX that must be made before it first computes."""
+
+import contextlib
+import os
+from pathlib import Path
+
+import jax
+
+
+def prepare(seeds: int = 1) -> None:
+    """Spread seeds over CPU cores and keep compiled programs between commands. Harmless when it comes too late."""
+    cores = os.cpu_count() or 1
+    count = max(n for n in range(1, min(seeds, cores) + 1) if seeds % n == 0)
+    with contextlib.suppress(RuntimeError):  # JAX has already started: it stays with the devices it has
+        jax.config.update("jax_num_cpu_devices", count)
+    if not jax.config.jax_compilation_cache_dir:
+        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "xla"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def cache_folder() -> Path:
+    """Where compiled programs are kept between commands: WANDERLUST_CACHE, or the user's cache folder."""
+    if chosen := os.environ.get("WANDERLUST_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wanderlust"
+
+
+def describe() -> str:
+    """The device in words."""
+    devices = jax.devices()
+    first = devices[0]
+    if first.platform == "cpu":
+        return f"CPU ({os.cpu_count()} cores)"
+    return f"{len(devices)} x {first.device_kind}" if len(devices) > 1 else first.device_kind

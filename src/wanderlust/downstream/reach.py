@@ -1,0 +1,81 @@
+"""Send a body to goals of your own, one after the other, zero-shot."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wanderlust import train
+from wanderlust.downstream.zero_shot import step_towards
+from wanderlust.envs import make_engine
+from wanderlust.errors import UserError
+from wanderlust.files import write_json
+from wanderlust.runs import Run
+from wanderlust.skillset import load_learner
+
+DEFAULT_RADIUS = 1.0
+DEFAULT_LIMIT = 100
+
+
+def reach(
+    run: Run,
+    goals: list[tuple[float, ...]],
+    radius: float = DEFAULT_RADIUS,
+    limit: int = DEFAULT_LIMIT,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Follow goals in order from the origin; `limit` steps each. Writes RUN/reach/reach.json and returns it."""
+    _check(run, goals, radius, limit, seed)
+    parts = train.assemble(run.config)
+    learner = jax.tree.map(lambda x: x[seed], load_learner(run, parts))
+    world = parts.world.from_origin()
+    position = list(world.spec.position_dims)
+    step = jax.jit(partial(step_towards, parts, learner)) if make_engine(world).compiles else None
+    step = step or partial(step_towards, parts, learner)
+    state = jax.vmap(world.initial)(jax.random.split(jax.random.key(seed), 1))
+
+    def where() -> list[float]:
+        return np.asarray(jax.vmap(world.observe)(state))[0, position].tolist()
+
+    path, legs = [where()], []
+    for goal in goals:
+        target, used = jnp.array([goal], jnp.float32), 0
+        while (away := float(np.linalg.norm(np.subtract(path[-1], goal)))) > radius and used < limit:
+            state, _ = step(state, target)
+            path.append(where())
+            used += 1
+        legs.append({"goal": list(goal), "reached": away <= radius, "steps": used, "distance": round(away, 4)})
+    result = {
+        "name": run.config.name,
+        "epoch": max(run.checkpoints()),
+        "seed": run.config.seed + seed,
+        "radius": radius,
+        "steps_per_goal": limit,
+        "legs": legs,
+        "path": [[round(x, 4) for x in p] for p in path],
+    }
+    write_json(reach_folder(run) / "reach.json", result)
+    return result
+
+
+def reach_folder(run: Run) -> Path:
+    """Where paths to goals are kept."""
+    return run.path / "reach"
+
+
+def _check(run: Run, goals: list[tuple[float, ...]], radius: float, limit: int, seed: int) -> None:
+    dims = len(train.assemble(run.config).world.spec.position_dims)
+    if not goals:
+        raise UserError("no goal given; add --goal X Y, once for each goal")
+    for goal in goals:
+        if len(goal) != dims or not np.all(np.isfinite(goal)):
+            raise UserError(f"goal {' '.join(map(str, goal))} is not {dims} finite numbers")
+    if not radius > 0:
+        raise UserError(f"--radius is {radius}; it must be positive")
+    if limit < 1:
+        raise UserError(f"--steps-per-goal is {limit}; it must be at least 1")
+    if not 0 <= seed < run.config.seeds:
+        raise UserError(f"{run.path} has no seed {seed}; it has {run.config.seeds}, counted from 0")

@@ -1,0 +1,67 @@
+"""Evaluation of a run: how much of the plane random skills cover, how far they travel, how well they are aligned.
+
+Writes RUN/evaluation/evaluation.json and rollouts.safetensors, from which the figures are drawn.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from wanderlust import train
+from wanderlust.files import write_arrays, write_json
+from wanderlust.metrics import alignment, coverage, summarise, travelled
+from wanderlust.runs import Run
+from wanderlust.skillset import load_learner
+from wanderlust.types import Rollout
+
+
+def evaluate(run: Run, episodes: int = 200, seed: int = 0) -> dict[str, Any]:
+    """Play `episodes` random skills per seed with mode and with sampled actions; write and return the measures."""
+    parts = train.assemble(run.config)
+    learner = load_learner(run, parts)
+    keys = jax.random.split(jax.random.key(seed), run.config.seeds)
+
+    def one_seed(learner: train.Learner, key: Key[Array, ""]) -> tuple[Rollout, Rollout, Array, Array]:
+        skill_key, play_key = jax.random.split(key)
+        skill = jax.vmap(parts.skills.sample)(jax.random.split(skill_key, episodes))
+        mode = train.rollout(parts, learner.sac.policy, skill, play_key, mode=True)
+        sampled = train.rollout(parts, learner.sac.policy, skill, play_key, mode=False)
+        return mode, sampled, _phi(parts, learner, mode.obs[0]), _phi(parts, learner, mode.obs[-1])
+
+    mode, sampled, phi_first, phi_last = jax.device_get(jax.jit(jax.vmap(one_seed))(learner, keys))
+    codes = np.asarray(jax.vmap(jax.vmap(parts.skills.code))(jnp.asarray(mode.skill)))
+    where = list(parts.world.spec.position_dims)
+    std = np.array(parts.world.spec.obs_std)
+    per_seed = {
+        "coverage_mode": [coverage(x[..., where]) for x in mode.obs],
+        "coverage_sampled": [coverage(x[..., where]) for x in sampled.obs],
+        "travelled": [float(travelled(x, std).mean()) for x in mode.obs],
+        "distance": [float(np.linalg.norm((x[-1] - x[0])[:, where], axis=-1).mean()) for x in mode.obs],
+        "alignment": [alignment(b - a, c) for a, b, c in zip(phi_first, phi_last, codes, strict=True)],
+    }
+    epoch = max(run.checkpoints())
+    result = {
+        "name": run.config.name,
+        "recipe": run.config.recipe,
+        "epoch": epoch,
+        "env_steps": epoch * run.config.schedule.collection,
+        "episodes": episodes,
+        "seeds": list(range(run.config.seed, run.config.seed + run.config.seeds)),
+        "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
+    }
+    arrays = {
+        "position": mode.obs[..., where],
+        "skill": mode.skill,
+        "phi_first": phi_first,
+        "phi_last": phi_last,
+    }
+    write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": run.config.skills.kind})
+    write_json(run.evaluation / "evaluation.json", result)
+    return result
+
+
+def _phi(parts: train.Parts, learner: train.Learner, obs: Float[Array, "n obs"]) -> Float[Array, "n code"]:
+    return parts.method.represent(learner.method, parts.view.for_method(obs))

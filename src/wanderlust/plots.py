@@ -1,0 +1,143 @@
+"""Figures, drawn from the files of a run and from nothing else."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from wanderlust.files import ArrayFile, read_text, write_atomic
+from wanderlust.metrics import summarise
+
+MOST_PANELS = 8
+"""Seeds shown side by side in one figure."""
+
+
+def draw_run(run: Path) -> list[Path]:
+    """Every figure of an evaluated run."""
+    return [draw_trajectories(run), draw_phi(run), draw_learning_curve(run)]
+
+
+def draw_trajectories(run: Path) -> Path:
+    """Where random skills go on the plane, coloured by the skill's direction."""
+    data = ArrayFile(run / "evaluation" / "rollouts.safetensors")
+    position, skill = data.read("position"), data.read("skill")
+    facts = _evaluation(run)
+    figure, panels = _panels(len(position))
+    for i, axes in enumerate(panels):
+        lines = np.swapaxes(position[i], 0, 1)
+        if lines.shape[-1] == 1:  # bodies on a line: x against time
+            time = np.broadcast_to(np.arange(lines.shape[1])[None, :, None], lines.shape)
+            lines = np.concatenate([lines, time], axis=-1)
+        colours = skill_colours(skill[i], data.about["skills"])
+        axes.add_collection(LineCollection(list(lines), colors=colours, linewidths=0.8, alpha=0.85))
+        axes.autoscale_view()
+        axes.set_aspect("equal" if position.shape[-1] > 1 else "auto", adjustable="datalim")
+        axes.set_title(f"seed {facts['seeds'][i]}: {facts['metrics']['coverage_mode']['per_seed'][i]} bins", fontsize=9)
+    figure.suptitle(f"{facts['name']}: {facts['episodes']} random skills after {facts['env_steps']:,} steps")
+    figure.supxlabel("x")
+    figure.supylabel("y" if position.shape[-1] > 1 else "time")
+    return _save(figure, run / "evaluation" / "trajectories.png")
+
+
+def draw_phi(run: Path) -> Path:
+    """phi of the final states, coloured by the skill's direction (its first two dimensions)."""
+    data = ArrayFile(run / "evaluation" / "rollouts.safetensors")
+    last, skill = data.read("phi_last"), data.read("skill")
+    facts = _evaluation(run)
+    figure, panels = _panels(len(last))
+    for i, axes in enumerate(panels):
+        y = last[i][:, 1] if last.shape[-1] > 1 else np.zeros(len(last[i]))
+        axes.scatter(last[i][:, 0], y, c=skill_colours(skill[i], data.about["skills"]), s=10)
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.set_title(f"seed {facts['seeds'][i]}", fontsize=9)
+    figure.suptitle(f"{facts['name']}: $\\phi(s_T)$ of {facts['episodes']} random skills")
+    figure.supxlabel("$\\phi_1$")
+    figure.supylabel("$\\phi_2$")
+    return _save(figure, run / "evaluation" / "phi.png")
+
+
+def draw_learning_curve(run: Path) -> Path:
+    """Coverage and reward over environment steps: the mean over seeds and its 95% confidence interval."""
+    rows = [json.loads(line) for line in read_text(run / "metrics.jsonl", "the run's metrics").splitlines()]
+    steps = [row["env_steps"] for row in rows]
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    for axes, name in zip(figure.subplots(1, 2), ("coverage", "reward"), strict=True):
+        curve = [summarise(row[name]) for row in rows]
+        mean = np.array([c.mean for c in curve])
+        axes.plot(steps, mean, color="tab:blue")
+        if curve[0].seeds > 1:
+            half = np.array([c.ci95 for c in curve])
+            axes.fill_between(steps, mean - half, mean + half, color="tab:blue", alpha=0.2, linewidth=0)
+        axes.set_xlabel("environment steps per seed")
+        axes.set_ylabel("bins covered by 200 random skills" if name == "coverage" else "intrinsic reward per step")
+        axes.grid(alpha=0.3)
+    seeds = len(rows[0]["coverage"])
+    figure.suptitle(f"{_evaluation(run)['name']}, {seeds} seed{'s, mean and 95% interval' if seeds > 1 else ''}")
+    return _save(figure, run / "evaluation" / "learning_curve.png")
+
+
+def draw_reach(run: Path) -> Path:
+    """The path to the goals of the last `wanderlust reach`."""
+    where = run / "reach" / "reach.json"
+    facts = json.loads(read_text(where, "the path to draw"))
+    path = np.array(facts["path"])
+    figure = Figure(figsize=(5.6, 5.2), layout="constrained")
+    axes = figure.subplots()
+    segments = np.stack([path[:-1], path[1:]], axis=1)
+    trail = LineCollection(list(segments), cmap="viridis", linewidths=1.6, array=np.arange(len(segments)))
+    axes.add_collection(trail)
+    axes.plot(*path[0], marker="s", color="black", label="start")
+    for n, leg in enumerate(facts["legs"], 1):
+        colour = "tab:green" if leg["reached"] else "tab:red"
+        axes.add_patch(matplotlib.patches.Circle(leg["goal"], facts["radius"], color=colour, alpha=0.3))
+        axes.annotate(str(n), leg["goal"], ha="center", va="center")
+    axes.autoscale_view()
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="best", fontsize=8)
+    figure.colorbar(trail, label="step")
+    reached = sum(leg["reached"] for leg in facts["legs"])
+    axes.set_title(f"{facts['name']}: {reached} of {len(facts['legs'])} goals reached zero-shot", fontsize=10)
+    return _save(figure, run / "reach" / "path.png")
+
+
+def skill_colours(skill: NDArray[np.floating], kind: str) -> NDArray[np.floating]:
+    """A colour per skill: the hue of its direction, or one of N distinct hues."""
+    if kind == "discrete":
+        count = skill.shape[-1]
+        table = matplotlib.colormaps["tab10" if count <= 10 else "tab20" if count <= 20 else "hsv"]
+        index = np.argmax(skill, axis=-1)
+        return np.asarray(table(index if count <= 20 else index / count))
+    other = skill[:, 1] if skill.shape[-1] > 1 else np.zeros(len(skill))
+    angle = np.arctan2(other, skill[:, 0]) / (2 * np.pi) % 1.0
+    return np.asarray(matplotlib.colormaps["hsv"](angle))
+
+
+def _evaluation(run: Path) -> Any:
+    return json.loads(read_text(run / "evaluation" / "evaluation.json", "the run's evaluation"))
+
+
+def _panels(count: int) -> tuple[Figure, list[Axes]]:
+    shown = min(count, MOST_PANELS)
+    columns = min(shown, 4)
+    rows = -(-shown // columns)
+    side = 5.2 if shown == 1 else 3.2
+    figure = Figure(figsize=(side * columns, side * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for spare in grid.flat[shown:]:
+        spare.axis("off")
+    return figure, list(grid.flat[:shown])
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=140)
+    write_atomic(path, picture.getvalue())
+    return path

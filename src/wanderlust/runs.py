@@ -1,0 +1,259 @@
+"""A run on disk: a folder with its configuration, provenance, metrics, checkpoints and evaluation.
+
+RUN/config.json        what was asked for: with the seed, all that decides the outcome
+RUN/provenance.json    where it ran: commit, versions, device, precision, commands
+RUN/metrics.jsonl      one line per `log_every` epochs, one value per seed
+RUN/checkpoints/       the whole training state, safetensors; the last two are kept
+RUN/evaluation/        evaluation.json, rollouts and figures
+"""
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from wanderlust.config import RunConfig, from_json, to_json
+from wanderlust.errors import UserError
+from wanderlust.files import ArrayFile, append_line, read_text, write_arrays, write_atomic, write_json
+
+T = TypeVar("T")
+
+FORMAT = "wanderlust-checkpoint-1"
+KEEP = 2
+PACKAGES = ("wanderlust", "jax", "jaxlib", "equinox", "optax", "numpy")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """An existing run folder."""
+
+    path: Path
+    config: RunConfig
+
+    @staticmethod
+    def create(path: Path, config: RunConfig) -> "Run":
+        """Make the folder, with configuration and provenance, in one move."""
+        path = Path(path)
+        if path.exists():
+            raise UserError(f"{path} already exists; choose another --out, or continue it with --resume {path}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        except OSError as error:
+            raise UserError(f"cannot make the folder {path}: {error.strerror}") from None
+        try:
+            write_atomic(staging / "config.json", to_json(config))
+            write_json(staging / "provenance.json", provenance(config))
+            staging.chmod(0o755)
+            staging.rename(path)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+        return Run(path, config)
+
+    @staticmethod
+    def open(path: Path | str) -> "Run":
+        """Read the folder of a run."""
+        path = Path(path)
+        if not path.is_dir():
+            raise UserError(f"there is no run folder {path}; `wanderlust discover` makes one and says where")
+        where = path / "config.json"
+        return Run(path, from_json(RunConfig, read_text(where, "the run's configuration"), str(where)))
+
+    @property
+    def evaluation(self) -> Path:
+        """Where evaluations and figures go."""
+        return self.path / "evaluation"
+
+    # --- metrics -----------------------------------------------------------------------------------------------
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        """Append a line to metrics.jsonl."""
+        append_line(self.path / "metrics.jsonl", json.dumps(row))
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Every whole line of metrics.jsonl; a line cut short by a kill is left out."""
+        path = self.path / "metrics.jsonl"
+        rows = []
+        for line in path.read_text().splitlines() if path.exists() else []:
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return rows
+
+    def rewind(self, epoch: int) -> None:
+        """Forget the metrics of epochs after `epoch`: they will be trained, and written, again."""
+        kept = [json.dumps(row) for row in self.metrics() if row["epoch"] <= epoch]
+        if kept or (self.path / "metrics.jsonl").exists():
+            write_atomic(self.path / "metrics.jsonl", "".join(f"{line}\n" for line in kept))
+
+    def resumed(self) -> None:
+        """Note in the provenance that the run goes on, and where."""
+        path = self.path / "provenance.json"
+        try:
+            record = json.loads(read_text(path, "the run's provenance"))
+        except json.JSONDecodeError:
+            raise UserError(f"{path} is not valid JSON") from None
+        record.setdefault("resumed", []).append(provenance(self.config))
+        write_json(path, record)
+
+    # --- checkpoints -------------------------------------------------------------------------------------------
+
+    def checkpoints(self) -> dict[int, Path]:
+        """The checkpoints there are, by epoch, oldest first."""
+        found = {}
+        for path in sorted((self.path / "checkpoints").glob("epoch-*.safetensors")):
+            digits = path.stem.removeprefix("epoch-")
+            if digits.isdigit():
+                found[int(digits)] = path
+        return dict(sorted(found.items()))
+
+    def save(self, epoch: int, state: Any) -> Path:
+        """Write the whole training state and drop all but the newest checkpoints."""
+        path = self.path / "checkpoints" / f"epoch-{epoch:08d}.safetensors"
+        write_arrays(path, _flatten(jax.device_get(_raw_keys(state))), {"format": FORMAT, "epoch": str(epoch)})
+        for old in list(self.checkpoints().values())[:-KEEP]:
+            old.unlink()
+        return path
+
+    def load(self, skeleton: T, part: str = "", epoch: int | None = None) -> tuple[int, T]:
+        """Read a checkpoint (the newest, unless `epoch` says which) into the shape of `skeleton`.
+
+        `skeleton` is the state, or the subtree called `part` of it, as `jax.eval_shape` gives it: nothing is
+        allocated before names, shapes and types are known to fit.
+        """
+        found = self.checkpoints()
+        if not found or (epoch is not None and epoch not in found):
+            which = f"checkpoint of epoch {epoch}" if epoch is not None else "checkpoint yet"
+            raise UserError(f"{self.path} has no {which}; train it with `wanderlust discover --resume {self.path}`")
+        epoch = max(found) if epoch is None else epoch
+        path = found[epoch]
+        try:
+            file = ArrayFile(path)
+            if file.about.get("format") != FORMAT or file.about.get("epoch") != str(epoch):
+                raise UserError(f"{path} is not a {FORMAT} of epoch {epoch}")
+            return epoch, _unflatten(_raw_keys(skeleton), skeleton, file, part)
+        except UserError as error:
+            earlier = [e for e in found if e < epoch]
+            hint = f"; delete it to go on from epoch {max(earlier)}" if earlier else ""
+            raise UserError(f"{error}{hint}") from None
+
+
+# --- pytrees and names -----------------------------------------------------------------------------------------------
+
+
+def _is_key(x: Any) -> bool:
+    return bool(jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key))
+
+
+def _raw_keys(tree: Any) -> Any:
+    """Random keys as the integers they are made of."""
+
+    def raw(x: Any) -> Any:
+        if not _is_key(x):
+            return x
+        return jax.eval_shape(jax.random.key_data, x) if isinstance(x, jax.ShapeDtypeStruct) else jax.random.key_data(x)
+
+    return jax.tree.map(raw, tree)
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
+def _flatten(tree: Any) -> dict[str, np.ndarray]:
+    return {_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def _unflatten(raw: Any, skeleton: T, file: ArrayFile, part: str) -> T:
+    shapes = file.shapes()
+
+    def read(path: tuple[Any, ...], leaf: Any, like: Any) -> Array:
+        name = "/".join(filter(None, (part, _name(path))))
+        if shapes.get(name) != leaf.shape:
+            raise UserError(
+                f"{file.path} does not fit the run's configuration at {name}: "
+                f"{shapes.get(name, 'nothing')} instead of {leaf.shape}"
+            )
+        array = file.read(name)
+        if array.dtype != leaf.dtype:
+            raise UserError(f"{file.path} does not fit the run's configuration at {name}: {array.dtype}")
+        return jax.random.wrap_key_data(array) if _is_key(like) else jax.numpy.asarray(array)
+
+    return jax.tree_util.tree_map_with_path(read, raw, skeleton)  # type: ignore[no-any-return]
+
+
+# --- provenance ------------------------------------------------------------------------------------------------------
+
+
+def provenance(config: RunConfig) -> dict[str, Any]:
+    """Where and with what a run happens."""
+    device = jax.devices()[0]
+    return {
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "commit": commit(),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "device": {
+            "platform": device.platform,
+            "kind": processor() if device.platform == "cpu" else device.device_kind,
+            "count": len(jax.devices()),
+            "cpu_cores": os.cpu_count(),
+        },
+        "precision": {
+            "arrays": "float32",
+            "matmul": str(jax.config.jax_default_matmul_precision or "default"),
+        },
+        "driver": config.driver,
+    }
+
+
+def version(package: str) -> str | None:
+    """The installed version of a package."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def commit() -> str | None:
+    """The commit of the source, with + if it was changed since; None for an installed package."""
+    here = Path(__file__).resolve().parent
+    try:
+        ours = subprocess.run(
+            ["git", "ls-files", "--error-unmatch", __file__], cwd=here, capture_output=True, timeout=10
+        )
+        if ours.returncode:
+            return None
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10)
+        changed = subprocess.run(
+            ["git", "status", "--porcelain", "--", here], cwd=here, capture_output=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return head.stdout.strip() + ("+" if changed.stdout else "") or None
+
+
+def processor() -> str:
+    """The name of the CPU."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

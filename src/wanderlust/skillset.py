@@ -1,0 +1,120 @@
+"""Learned skills, ready to use: what `wanderlust.load` gives back."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wanderlust import train
+from wanderlust.downstream.zero_shot import choose_skill
+from wanderlust.errors import UserError
+from wanderlust.runs import Run
+from wanderlust.sac import mode_actions, sample_actions
+from wanderlust.types import EnvSpec
+
+
+class Skills:
+    """The skills of one seed of a run.
+
+    Observations are raw, as the environment gives them; arrays may be one example or a batch of them, and come back
+    as NumPy arrays of the same form.
+    """
+
+    def __init__(self, parts: train.Parts, learner: train.Learner):
+        self._parts = parts
+        self._learner = learner
+        self._mode = jax.jit(partial(_mode, parts))
+        self._sampled = jax.jit(partial(_sampled, parts))
+        self._phi = jax.jit(partial(_phi, parts))
+        self._towards = jax.jit(partial(choose_skill, parts))
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Sizes, position entries and normalisation of the environment."""
+        return self._parts.world.spec
+
+    @property
+    def skill_dim(self) -> int:
+        """Length of a skill vector z."""
+        return self._parts.skills.size
+
+    def sample(self, n: int, seed: int = 0) -> NDArray[np.float32]:
+        """Draw `n` skills from the prior: [n, skill_dim]; one-hot rows for discrete skills."""
+        if n < 1:
+            raise UserError(f"cannot sample {n} skills; ask for at least 1")
+        return np.asarray(jax.vmap(self._parts.skills.sample)(jax.random.split(jax.random.key(seed), n)))
+
+    def act(self, obs: ArrayLike, z: ArrayLike, seed: int | None = None) -> NDArray[np.float32]:
+        """The action in [-1, 1] that skill `z` takes at `obs`: its mode, or a sample if a seed is given."""
+        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
+        skill = self._skill(z, len(batch))
+        if seed is None:
+            actions = self._mode(self._learner, batch, skill)
+        else:
+            actions = self._sampled(self._learner, batch, skill, jax.random.key(seed))
+        return _unbatch(actions, single)
+
+    def phi(self, obs: ArrayLike) -> NDArray[np.float32]:
+        """Where an observation lies on the learned map."""
+        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
+        return _unbatch(self._phi(self._learner, batch), single)
+
+    def towards(self, obs: ArrayLike, goal: ArrayLike) -> NDArray[np.float32]:
+        """The skill that leads from `obs` to `goal`, a position (its entries are `spec.position_dims`)."""
+        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
+        goals, _ = self._batch(goal, len(self.spec.position_dims), "goal")
+        goals = np.broadcast_to(goals, (len(batch), goals.shape[1]))
+        return _unbatch(self._towards(self._learner, batch, goals), single)
+
+    def _batch(self, x: ArrayLike, size: int, name: str) -> tuple[NDArray[np.float32], bool]:
+        array = np.asarray(x, np.float32)
+        if array.ndim not in (1, 2) or array.shape[-1] != size:
+            raise UserError(f"{name} has shape {array.shape}; it must be ({size},) or (n, {size})")
+        return np.atleast_2d(array), array.ndim == 1
+
+    def _skill(self, z: ArrayLike, count: int) -> NDArray[np.float32]:
+        """A skill vector per row. A whole number names a discrete skill."""
+        array = np.asarray(z)
+        if self._parts.config.skills.kind == "discrete" and np.issubdtype(array.dtype, np.integer) and array.ndim == 0:
+            if not 0 <= array < self.skill_dim:
+                raise UserError(f"there is no skill {array}; this run has skills 0 to {self.skill_dim - 1}")
+            array = np.eye(self.skill_dim, dtype=np.float32)[array]
+        skill, _ = self._batch(array, self.skill_dim, "z")
+        return np.broadcast_to(skill, (count, self.skill_dim))
+
+
+def load(run: Run | Path | str, seed: int = 0) -> Skills:
+    """Load the skills of a run from its newest checkpoint; `seed` counts from 0 within the run."""
+    run = run if isinstance(run, Run) else Run.open(run)
+    if not 0 <= seed < run.config.seeds:
+        raise UserError(f"{run.path} has no seed {seed}; it has {run.config.seeds}, counted from 0")
+    parts = train.assemble(run.config)
+    learner = load_learner(run, parts)
+    return Skills(parts, jax.tree.map(lambda x: x[seed], learner))
+
+
+def load_learner(run: Run, parts: train.Parts) -> train.Learner:
+    """What all seeds of a run have learned, with their seed axis."""
+    skeleton = jax.eval_shape(lambda: train.init(parts)).learner
+    return run.load(skeleton, part="learner")[1]
+
+
+def _mode(parts: train.Parts, learner: train.Learner, obs: Any, skill: Any) -> Any:
+    return mode_actions(learner.sac.policy, parts.view.for_policy(obs), skill)
+
+
+def _sampled(parts: train.Parts, learner: train.Learner, obs: Any, skill: Any, key: Any) -> Any:
+    return sample_actions(learner.sac.policy, parts.view.for_policy(obs), skill, key)[0]
+
+
+def _phi(parts: train.Parts, learner: train.Learner, obs: Any) -> Any:
+    return parts.method.represent(learner.method, parts.view.for_method(obs))
+
+
+def _unbatch(x: Any, single: bool) -> NDArray[np.float32]:
+    array = np.asarray(jnp.asarray(x))
+    return array[0] if single else array
