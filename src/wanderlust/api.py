@@ -13,7 +13,7 @@ from wanderlust.files import read_text
 from wanderlust.recipes import DEFAULT, get_recipe
 from wanderlust.runs import Run
 
-__all__ = ["Run", "configure", "discover", "open_to_resume", "start_run", "train"]
+__all__ = ["Run", "check_budget", "configure", "discover", "open_to_resume", "start_run", "train"]
 
 
 def configure(
@@ -53,6 +53,12 @@ def configure(
     return made
 
 
+def check_budget(seconds: float | None) -> None:
+    """Refuse an impossible budget, before anything is made."""
+    if seconds is not None and not seconds > 0:
+        raise UserError(f"--budget-seconds is {seconds}; it must be positive")
+
+
 def start_run(config: RunConfig, out: Path | str | None = None) -> Run:
     """Make the folder of a new run."""
     return discovery.start(config, Path(out) if out is not None else None)
@@ -65,8 +71,7 @@ def open_to_resume(path: Path | str) -> Run:
 
 def train(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:
     """Train a run until it is finished, its budget is spent or Ctrl-C is pressed."""
-    if budget_seconds is not None and not budget_seconds > 0:
-        raise UserError(f"--budget-seconds is {budget_seconds}; it must be positive")
+    check_budget(budget_seconds)
     return discovery.run_training(run, budget_seconds, quiet)
 
 
@@ -106,6 +111,7 @@ def discover(
     Returns:
         The run: its folder is ``run.path``, and ``wanderlust.load(run)`` gives its skills.
     """
+    check_budget(budget_seconds)
     if resume is not None:
         run = open_to_resume(resume)
     else:

@@ -1,7 +1,10 @@
 """The command line: wanderlust discover | evaluate | reach | reproduce | list."""
 
+import contextlib
 import dataclasses
+import io
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,21 +24,20 @@ EXIT_INTERRUPTED = 130
 class Discover:
     """Discover skills without a reward, evaluate them and draw them.
 
-    \b
-    Examples:
+    For example:
       wanderlust discover                                   2-D skills on PointEnv with LSD, about half a minute
       wanderlust discover point --discrete 16 --seeds 8     16 discrete skills, eight seeds in one program
       wanderlust discover point --method diayn-xyo --recipe paper --out runs/xyo
       wanderlust discover --resume runs/xyo                 go on where a run was stopped
     """
 
-    env: Positional[str] = "point"
+    env: Annotated[Positional[str], arg(metavar="[ENV]")] = "point"
     """The environment; `wanderlust list` shows them all."""
     method: str = "lsd"
     """The method, e.g. lsd or diayn, with an optional suffix -xy, -o or -xyo for what its networks see."""
-    skills: int | None = None
+    skills: Annotated[int | None, arg(metavar="D")] = None
     """Learn continuous skills of this many dimensions (the default, with 2)."""
-    discrete: int | None = None
+    discrete: Annotated[int | None, arg(metavar="N")] = None
     """Learn this many discrete skills instead."""
     seed: int = 0
     """The (first) seed."""
@@ -43,17 +45,17 @@ class Discover:
     """Train this many seeds side by side: seed, seed + 1, ..."""
     recipe: str = "laptop"
     """Whose numbers: laptop, or paper for the published setting."""
-    config: Path | None = None
+    config: Annotated[Path | None, arg(metavar="FILE")] = None
     """Start from the config.json of another run instead of a recipe."""
-    set: Annotated[tuple[str, ...], UseAppendAction] = ()
+    set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
     """Change one number, e.g. --set sac.discount=0.995; may be repeated."""
-    out: Path | None = None
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
     """The folder of the run; by default runs/<date>-<time>-<what>."""
-    resume: Path | None = None
+    resume: Annotated[Path | None, arg(metavar="RUN")] = None
     """Go on with this run instead of starting one."""
-    budget_seconds: float | None = None
+    budget_seconds: Annotated[float | None, arg(metavar="S")] = None
     """Stop after about this many seconds, with checkpoint and evaluation."""
-    budget_steps: int | None = None
+    budget_steps: Annotated[int | None, arg(metavar="N")] = None
     """Train for this many environment steps per seed (rounded up to whole epochs)."""
     driver: Literal["fused", "split"] | None = None
     """How to run: fused (one compiled program) or split (worlds on the host)."""
@@ -67,12 +69,13 @@ class Discover:
             if extra:
                 flags = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
                 raise UserError(f"--resume goes on with a run as it was configured; leave out {flags}")
+            api.check_budget(self.budget_seconds)
             run = api.open_to_resume(self.resume)
         else:
-            options = dataclasses.asdict(self)
-            for name in ("resume", "budget_seconds"):
-                options.pop(name)
-            run = api.start_run(api.configure(**{k: v for k, v in options.items() if k != "out"}), self.out)
+            api.check_budget(self.budget_seconds)
+            elsewhere = ("out", "resume", "budget_seconds")
+            options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in elsewhere}
+            run = api.start_run(api.configure(**options), self.out)
         return _train_and_report(console, run, self.budget_seconds)
 
 
@@ -80,8 +83,7 @@ class Discover:
 class Evaluate:
     """Measure and draw a run again from its newest checkpoint.
 
-    \b
-    Example:
+    For example:
       wanderlust evaluate runs/xyo --episodes 1000
     """
 
@@ -105,14 +107,13 @@ class Evaluate:
 class Reach:
     """Send the body to goals, one after the other, with no further training; draw the path.
 
-    \b
-    Example:
+    For example:
       wanderlust reach runs/demo --goal 12 4 --goal -5 9 --goal 0 0
     """
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The folder of the run."""
-    goal: Annotated[tuple[tuple[float, float], ...], UseAppendAction] = ()
+    goal: Annotated[tuple[tuple[float, float], ...], UseAppendAction, arg(metavar="X Y")] = ()
     """A goal on the plane; repeat it for several, followed in order."""
     radius: float = 1.0
     """How near counts as reached."""
@@ -141,8 +142,7 @@ class Reach:
 class Reproduce:
     """Reproduce a table or figure of the paper, with its numbers beside ours.
 
-    \b
-    Example:
+    For example:
       wanderlust reproduce point-goals      both PointEnv tables, eight seeds, under 20 minutes on two cores
     """
 
@@ -154,7 +154,7 @@ class Reproduce:
     """Where the runs go; finished ones are reused, unfinished ones resumed."""
     out: Path = Path("benchmarks/results")
     """Where the JSON and Markdown go."""
-    set: Annotated[tuple[str, ...], UseAppendAction] = ()
+    set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
     """Change one number of every row, e.g. --set env.normalise=false; may be repeated."""
 
     def run(self, console: Console) -> int:
@@ -204,6 +204,7 @@ Command = (
     | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[List, subcommand("list")]
 )
+COMMANDS = ("discover", "evaluate", "reach", "reproduce", "list")
 
 
 def _train_and_report(console: Console, run: Any, budget_seconds: float | None) -> int:
@@ -265,16 +266,40 @@ MEASURES = {
 }
 
 
+def _parse(argv: list[str]) -> Any:
+    """Parse the command line; tyro's framed complaints become one line."""
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(
+                Command,
+                prog="wanderlust",
+                args=argv,
+                description="Unsupervised skill discovery for simulated bodies. Start with: wanderlust discover",
+                config=(tyro.conf.DisallowNone,),
+            )
+    except SystemExit as stop:
+        if stop.code in (0, None):
+            raise
+        raise UserError(_one_line(complaint.getvalue(), argv)) from None
+
+
+def _one_line(complaint: str, argv: list[str]) -> str:
+    words = " ".join(re.sub(r"[─│╭╮╰╯]+", " ", complaint).split())
+    words = re.split(r" Got errors:| Argument helptext:| For full helptext| \(required\)", words)[0]
+    expected = r"no type matching (\S+) could be instantiated from \['(.*?)'\]"
+    words = re.sub(expected, r"\2 is not of type \1", words)
+    title = re.match(r"(Unrecognized options|Value error|Required options|Missing \w+|Invalid choice)\s+(?=\S)", words)
+    words = words[title.end() :] if title else words
+    command = argv[0] if argv and argv[0] in COMMANDS else ""
+    return f"{words.rstrip('.')}; see {' '.join(filter(None, ('wanderlust', command, '--help')))}"
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run a command; bad input ends in one line on stderr and exit code 2."""
     console = Console(highlight=False)
     try:
-        command = tyro.cli(
-            Command,  # type: ignore[arg-type]
-            prog="wanderlust",
-            args=argv,
-            description="Unsupervised skill discovery for simulated bodies. Start with: wanderlust discover",
-        )
+        command = _parse((sys.argv[1:] if argv is None else argv) or ["--help"])
         sys.exit(command.run(console))
     except UserError as error:
         print(f"wanderlust: {error}", file=sys.stderr)

@@ -13,7 +13,7 @@ def prepare(seeds: int = 1) -> None:
     count = max(n for n in range(1, min(seeds, cores) + 1) if seeds % n == 0)
     with contextlib.suppress(RuntimeError):  # JAX has already started: it stays with the devices it has
         jax.config.update("jax_num_cpu_devices", count)
-    if not jax.config.jax_compilation_cache_dir:
+    if not getattr(jax.config, "jax_compilation_cache_dir", None):
         jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "xla"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 

@@ -46,9 +46,11 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
     probe = train.make_probe(parts, PROBE_EPISODES)
     total = config.schedule.epochs
     spent = run.metrics()[-1]["seconds"] if epoch else 0.0
-    reason = "finished"
+    compiling, reason = True, "finished"
 
     with _ctrl_c() as pressed, progress(total, "epoch", first=epoch, quiet=quiet) as line:
+        if epoch < total:
+            line.note("compiling the training program (kept for the next run)")
         while epoch < total:
             chunk_began = time.monotonic()
             count = min(config.log_every - epoch % config.log_every, total - epoch)
@@ -62,7 +64,11 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
             row = {"epoch": epoch, "env_steps": epoch * config.schedule.collection, **values, "coverage": covered}
             run.log({**row, "seconds": round(spent, 3)})
             left = budget_seconds - (time.monotonic() - began) if budget_seconds is not None else None
-            _show(line, config, row, count / seconds, left)
+            if compiling and epoch < total:
+                line.restart(epoch)  # the first chunk was mostly compilation: no pace to show yet
+            else:
+                _show(line, config, row, count / seconds, left)
+            compiling = False
             if pressed():
                 reason = "interrupted"
             elif left is not None and left <= 0 and epoch < total:

@@ -35,7 +35,7 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0) -> dict[str, Any]:
     codes = np.asarray(jax.vmap(jax.vmap(parts.skills.code))(jnp.asarray(mode.skill)))
     where = list(parts.world.spec.position_dims)
     std = np.array(parts.world.spec.obs_std)
-    per_seed = {
+    per_seed: dict[str, list[float]] = {
         "coverage_mode": [coverage(x[..., where]) for x in mode.obs],
         "coverage_sampled": [coverage(x[..., where]) for x in sampled.obs],
         "travelled": [float(travelled(x, std).mean()) for x in mode.obs],

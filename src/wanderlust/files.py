@@ -80,10 +80,10 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[
 class ArrayFile:
     """A safetensors file opened for reading; nothing is loaded before it is asked for."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file = safetensors.safe_open(path, framework="numpy")  # type: ignore[no-untyped-call]
+            self._file = safetensors.safe_open(path, framework="numpy")
             self.about: dict[str, str] = self._file.metadata() or {}
             self._sums: dict[str, int] = json.loads(self.about["crc32"])
         except FileNotFoundError:

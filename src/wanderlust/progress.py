@@ -26,6 +26,17 @@ class Progress:
     first: int = 0
     _last_plain: float = 0.0
 
+    def note(self, text: str) -> None:
+        """Show a line of text instead, e.g. while something is compiled."""
+        if self.live is not None:
+            self.live.update(Text(text, no_wrap=True, overflow="ellipsis"))
+        else:
+            self.console.print(text, soft_wrap=True, highlight=False)
+
+    def restart(self, done: int) -> None:
+        """Measure the pace from here on: what came before was preparation."""
+        self.started, self.first = time.monotonic(), done
+
     def update(self, done: int, facts: str, left: float | None = None) -> None:
         """Show how far it is, some facts, and the time left (from the pace so far, or a nearer limit)."""
         elapsed = time.monotonic() - self.started

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -157,7 +158,7 @@ class Run:
 
 
 def _is_key(x: Any) -> bool:
-    return bool(jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key))
+    return bool(jnp.issubdtype(x.dtype, jax.dtypes.prng_key))
 
 
 def _raw_keys(tree: Any) -> Any:
@@ -192,9 +193,9 @@ def _unflatten(raw: Any, skeleton: T, file: ArrayFile, part: str) -> T:
         array = file.read(name)
         if array.dtype != leaf.dtype:
             raise UserError(f"{file.path} does not fit the run's configuration at {name}: {array.dtype}")
-        return jax.random.wrap_key_data(array) if _is_key(like) else jax.numpy.asarray(array)
+        return jax.random.wrap_key_data(jnp.asarray(array)) if _is_key(like) else jnp.asarray(array)
 
-    return jax.tree_util.tree_map_with_path(read, raw, skeleton)  # type: ignore[no-any-return]
+    return jax.tree_util.tree_map_with_path(read, raw, skeleton)
 
 
 # --- provenance ------------------------------------------------------------------------------------------------------
@@ -216,7 +217,7 @@ def provenance(config: RunConfig) -> dict[str, Any]:
         },
         "precision": {
             "arrays": "float32",
-            "matmul": str(jax.config.jax_default_matmul_precision or "default"),
+            "matmul": str(getattr(jax.config, "jax_default_matmul_precision", None) or "default"),
         },
         "driver": config.driver,
     }
@@ -231,7 +232,12 @@ def version(package: str) -> str | None:
 
 
 def commit() -> str | None:
-    """The commit of the source, with + if it was changed since; None for an installed package."""
+    """The commit of the source, with + if it was changed since; None for an installed package.
+
+    WANDERLUST_COMMIT says it where the source travels without its history.
+    """
+    if said := os.environ.get("WANDERLUST_COMMIT"):
+        return said
     here = Path(__file__).resolve().parent
     try:
         ours = subprocess.run(

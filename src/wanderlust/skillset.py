@@ -24,7 +24,7 @@ class Skills:
     as NumPy arrays of the same form.
     """
 
-    def __init__(self, parts: train.Parts, learner: train.Learner):
+    def __init__(self, parts: train.Parts, learner: train.Learner) -> None:
         self._parts = parts
         self._learner = learner
         self._mode = jax.jit(partial(_mode, parts))

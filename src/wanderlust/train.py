@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Float, Int, Key
 
 from wanderlust import replay as replays
 from wanderlust.config import RunConfig
@@ -28,7 +28,7 @@ from wanderlust.sac import Batch, Sac, SacState, mode_actions, sample_actions
 from wanderlust.skills import SkillSpace, make_skills
 from wanderlust.types import Rollout, Transition
 
-# --- the parts and the state ---------------------------------------------------------------------------------------
+# --- the parts and the state -----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +104,7 @@ def init(parts: Parts) -> TrainState:
     return jax.jit(jax.vmap(lambda s: init_seed(parts, jax.random.key(s))))(seeds)
 
 
-# --- one step of collection, in the pieces both drivers share ----------------------------------------------------------
+# --- one step of collection, in the pieces both drivers share --------------------------------------------------
 
 
 def act(parts: Parts, policy: Policy, worlds: Worlds, key: Key[Array, ""]) -> Float[Array, "worlds action"]:
@@ -134,7 +134,7 @@ def _per_seed(tree: Any, seeds: int) -> Any:
     return jax.tree.map(lambda x: x.reshape((seeds, x.shape[0] // seeds, *x.shape[1:])), tree)
 
 
-# --- one epoch of learning ------------------------------------------------------------------------------------------------
+# --- one epoch of learning -------------------------------------------------------------------------------------
 
 
 def learn(
@@ -246,7 +246,7 @@ def _learn_all(
     return TrainState(learner, worlds, replay, key), metrics
 
 
-# --- drivers --------------------------------------------------------------------------------------------------------------
+# --- drivers ---------------------------------------------------------------------------------------------------
 
 Advance = Callable[[TrainState, int], tuple[TrainState, Metrics]]
 """Run a number of epochs; metrics are means over them, one value per seed."""
@@ -335,7 +335,7 @@ def seed_mesh(seeds: int) -> Mesh:
     return Mesh(np.array(devices[:count]), ("seeds",))
 
 
-# --- looking at a learner ---------------------------------------------------------------------------------------------------
+# --- looking at a learner --------------------------------------------------------------------------------------
 
 
 def rollout(parts: Parts, policy: Policy, skill: Array, key: Key[Array, ""], mode: bool = True) -> Rollout:

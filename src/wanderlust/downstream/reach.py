@@ -10,7 +10,6 @@ import numpy as np
 
 from wanderlust import train
 from wanderlust.downstream.zero_shot import step_towards
-from wanderlust.envs import make_engine
 from wanderlust.errors import UserError
 from wanderlust.files import write_json
 from wanderlust.runs import Run
@@ -33,8 +32,8 @@ def reach(
     learner = jax.tree.map(lambda x: x[seed], load_learner(run, parts))
     world = parts.world.from_origin()
     position = list(world.spec.position_dims)
-    step = jax.jit(partial(step_towards, parts, learner)) if make_engine(world).compiles else None
-    step = step or partial(step_towards, parts, learner)
+    one_step = partial(step_towards, parts, learner)
+    step = jax.jit(one_step) if parts.engine.compiles else one_step
     state = jax.vmap(world.initial)(jax.random.split(jax.random.key(seed), 1))
 
     def where() -> list[float]:

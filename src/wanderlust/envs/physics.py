@@ -15,8 +15,10 @@ from wanderlust.envs.base import Physical, SelfStepping, World
 class Engine(Protocol):
     """Moves a batch of worlds by one control step."""
 
-    compiles: bool
-    """Whether `step` may be called inside jit; if not, only the `split` driver can use the engine."""
+    @property
+    def compiles(self) -> bool:
+        """Whether `step` may be called inside jit; if not, only the `split` driver can use the engine."""
+        ...
 
     def step(self, state: Physical, action: Float[Array, "worlds action"]) -> Physical: ...
 

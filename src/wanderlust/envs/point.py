@@ -19,7 +19,7 @@ from wanderlust.types import EnvSpec
 class PointWorld:
     """A point on the plane. It never terminates; the observation is its position."""
 
-    config: PointConfig = PointConfig()
+    config: PointConfig
     at_origin: bool = False
     """Start at (0, 0) whatever the configuration says, as the goal tasks do."""
 

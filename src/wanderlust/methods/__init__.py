@@ -1,5 +1,7 @@
 """Methods by name."""
 
+from collections.abc import Callable
+
 from wanderlust.config import MethodConfig
 from wanderlust.errors import UserError
 from wanderlust.methods.base import Method
@@ -10,7 +12,7 @@ from wanderlust.skills import SkillSpace
 
 __all__ = ["DESCRIPTIONS", "VIEWS", "Method", "View", "make_method", "parse_method"]
 
-_METHODS = {"lsd": Lsd, "diayn": Diayn}
+_METHODS: dict[str, Callable[[MethodConfig, SkillSpace], Method]] = {"lsd": Lsd, "diayn": Diayn}
 
 DESCRIPTIONS = {
     "lsd": "Lipschitz-constrained Skill Discovery: skills that travel far, each along its own direction",
