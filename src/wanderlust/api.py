@@ -10,6 +10,7 @@ from wanderlust.discovery import Outcome
 from wanderlust.errors import UserError
 from wanderlust.evaluate import evaluate
 from wanderlust.files import read_text
+from wanderlust.plots import draw_run
 from wanderlust.recipes import DEFAULT, get_recipe
 from wanderlust.runs import Run
 
@@ -21,8 +22,8 @@ def configure(
     method: str = "lsd",
     skills: int | None = None,
     discrete: int | None = None,
-    seed: int = 0,
-    seeds: int = 1,
+    seed: int | None = None,
+    seeds: int | None = None,
     recipe: str = DEFAULT,
     config: Path | None = None,
     set: tuple[str, ...] = (),  # noqa: A002 - the name of the flag
@@ -39,7 +40,12 @@ def configure(
         made = from_json(RunConfig, read_text(Path(config), "the configuration"), str(config))
     else:
         made = get_recipe(recipe, env, method, space)
-    made = dataclasses.replace(made, seed=seed, seeds=seeds, driver=driver or made.driver)
+    made = dataclasses.replace(
+        made,
+        seed=made.seed if seed is None else seed,
+        seeds=made.seeds if seeds is None else seeds,
+        driver=driver or made.driver,
+    )
     for change in set:
         path, equals, value = change.partition("=")
         if not equals:
@@ -91,7 +97,7 @@ def discover(
     budget_steps: int | None = None,
     quiet: bool = False,
 ) -> Run:
-    """Discover skills without a reward and evaluate them; the same as ``wanderlust discover``.
+    """Discover skills without a reward, evaluate and draw them; the same as ``wanderlust discover``.
 
     Args:
         env: the environment, e.g. ``"point"``.
@@ -121,4 +127,5 @@ def discover(
     if outcome.reason == "interrupted":
         raise KeyboardInterrupt(f"stopped at epoch {outcome.epoch}; go on with resume={str(run.path)!r}")
     evaluate(run)
+    draw_run(run.path)
     return run

@@ -39,10 +39,10 @@ class Discover:
     """Learn continuous skills of this many dimensions (the default, with 2)."""
     discrete: Annotated[int | None, arg(metavar="N")] = None
     """Learn this many discrete skills instead."""
-    seed: int = 0
-    """The (first) seed."""
-    seeds: int = 1
-    """Train this many seeds side by side: seed, seed + 1, ..."""
+    seed: Annotated[int | None, arg(metavar="K")] = None
+    """The (first) seed; 0 unless said."""
+    seeds: Annotated[int | None, arg(metavar="N")] = None
+    """Train this many seeds side by side: K, K + 1, ...; 1 unless said."""
     recipe: str = "laptop"
     """Whose numbers: laptop, or paper for the published setting."""
     config: Annotated[Path | None, arg(metavar="FILE")] = None
@@ -63,16 +63,15 @@ class Discover:
     def run(self, console: Console) -> int:
         from wanderlust import api
 
+        changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
+        if self.config is not None:
+            decided = {"env", "method", "skills", "discrete", "recipe"}
+            _refuse(changed, set(changed) - decided, "--config decides what is learned and how")
+        api.check_budget(self.budget_seconds)
         if self.resume is not None:
-            changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
-            extra = sorted(set(changed) - {"resume", "budget_seconds"})
-            if extra:
-                flags = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
-                raise UserError(f"--resume goes on with a run as it was configured; leave out {flags}")
-            api.check_budget(self.budget_seconds)
+            _refuse(changed, {"resume", "budget_seconds"}, "--resume goes on with a run as it was configured")
             run = api.open_to_resume(self.resume)
         else:
-            api.check_budget(self.budget_seconds)
             elsewhere = ("out", "resume", "budget_seconds")
             options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in elsewhere}
             run = api.start_run(api.configure(**options), self.out)
@@ -95,11 +94,13 @@ class Evaluate:
     """Seed of the skills and starts that are tried."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import api
+        from wanderlust import api, devices
 
         if self.episodes < 1:
             raise UserError(f"--episodes is {self.episodes}; it must be at least 1")
-        _report_evaluation(console, api.Run.open(self.run_folder), self.episodes, self.seed)
+        run = api.Run.open(self.run_folder)
+        devices.prepare(run.config.seeds)
+        _report_evaluation(console, run, self.episodes, self.seed)
         return 0
 
 
@@ -123,11 +124,12 @@ class Reach:
     """Which seed of the run, counted from 0."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import api
+        from wanderlust import api, devices
         from wanderlust.downstream.reach import reach
         from wanderlust.plots import draw_reach
 
         run = api.Run.open(self.run_folder)
+        devices.prepare(run.config.seeds)
         result = reach(run, list(self.goal), self.radius, self.steps_per_goal, self.seed)
         picture = draw_reach(run.path)
         for n, leg in enumerate(result["legs"], 1):
@@ -205,6 +207,14 @@ Command = (
     | Annotated[List, subcommand("list")]
 )
 COMMANDS = ("discover", "evaluate", "reach", "reproduce", "list")
+
+
+def _refuse(given: list[str], allowed: set[str], why: str) -> None:
+    """Complain about flags that another flag leaves no room for."""
+    extra = [name for name in given if name not in allowed]
+    if extra:
+        flags = ", ".join("ENV" if name == "env" else f"--{name.replace('_', '-')}" for name in extra)
+        raise UserError(f"{why}; leave out {flags}")
 
 
 def _train_and_report(console: Console, run: Any, budget_seconds: float | None) -> int:

@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -205,7 +206,7 @@ def provenance(config: RunConfig) -> dict[str, Any]:
     """Where and with what a run happens."""
     device = jax.devices()[0]
     return {
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": command(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "commit": commit(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
@@ -221,6 +222,13 @@ def provenance(config: RunConfig) -> dict[str, Any]:
         },
         "driver": config.driver,
     }
+
+
+def command() -> str:
+    """The command line that is running."""
+    program = Path(sys.argv[0]).name
+    words = ["python", "-m", "wanderlust"] if program == "__main__.py" else [program]
+    return shlex.join([*words, *sys.argv[1:]])
 
 
 def version(package: str) -> str | None:

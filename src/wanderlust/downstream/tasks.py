@@ -26,7 +26,7 @@ class GoalState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class GoalTask:
-    """Follow `goals` goals drawn within `reach_range` of where the body is, `slot` steps each."""
+    """Follow `goals` goals drawn within `goal_range` of where the body is, `slot` steps each."""
 
     name: str
     goals: int

@@ -1,0 +1,47 @@
+"""What several test files build on."""
+
+import dataclasses
+from typing import Any
+
+from wanderlust.config import MethodConfig, PointConfig, RunConfig, SacConfig, ScheduleConfig, SkillConfig
+
+_SECTIONS = {
+    "env": PointConfig,
+    "method": MethodConfig,
+    "skills": SkillConfig,
+    "sac": SacConfig,
+    "schedule": ScheduleConfig,
+}
+
+
+def tiny_config(
+    method: str = "lsd", discrete: int | None = None, seeds: int = 1, epochs: int = 4, **changes: Any
+) -> RunConfig:
+    """A run on PointEnv small enough to train within a second.
+
+    `method` may carry a view ("lsd-xyo"). Further changes name a field of the configuration, those of a section with
+    its name in front: ``tiny_config(driver="split", sac_discount=0.9, schedule_order="interleaved")``.
+    """
+    name, _, view = method.partition("-")
+    config = RunConfig(
+        env=PointConfig(episode_length=5),
+        method=MethodConfig(name, view=view, hidden=(16, 16), learning_rate=1e-3),
+        skills=SkillConfig("discrete", discrete) if discrete else SkillConfig("continuous", 2),
+        sac=SacConfig(hidden=(16, 16), policy_learning_rate=1e-3, critic_learning_rate=1e-3, alpha_learning_rate=1e-3),
+        schedule=ScheduleConfig(
+            epochs=epochs, worlds=4, steps=5, sac_steps=2, sac_batch=16, method_steps=2, replay_collections=2
+        ),
+        seeds=seeds,
+        log_every=2,
+        checkpoint_every=2,
+    )
+    sections: dict[str, dict[str, Any]] = {}
+    top = {}
+    for key, value in changes.items():
+        section, _, field = key.partition("_")
+        if section in _SECTIONS and field:
+            sections.setdefault(section, {})[field] = value
+        else:
+            top[key] = value
+    nested = {name: dataclasses.replace(getattr(config, name), **fields) for name, fields in sections.items()}
+    return dataclasses.replace(config, **nested, **top)

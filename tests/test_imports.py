@@ -1,0 +1,147 @@
+"""Imports point one way, and nothing on disk is ever run."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import wanderlust
+from trained import run_python
+
+SOURCE = Path(wanderlust.__file__).parent
+
+LEVELS = (
+    {"errors", "types", "metrics", "devices", "progress"},
+    {"config", "files"},
+    {"nets", "skills", "replay"},
+    {"envs"},
+    {"sac", "methods"},
+    {"recipes", "train"},
+    {"runs", "downstream.tasks", "downstream"},
+    {"downstream.zero_shot"},
+    {"discovery", "skillset"},
+    {"evaluate", "downstream.reach", "plots"},
+    {"api", "reproduce"},
+    {"cli", ""},
+    {"__main__"},
+)
+"""Rooms from the bottom up: a room may import from rooms below it, and from its own file or package."""
+
+ONLY = {
+    "errors": set(),
+    "types": set(),
+    "config": {"errors"},
+    "files": {"errors"},
+    "metrics": set(),
+    "nets": set(),
+    "skills": {"config"},
+    "replay": {"types"},
+    "envs": {"config", "types", "skills"},
+    "sac": {"config", "nets"},
+    "methods": {"config", "errors", "types", "nets", "skills"},
+    "plots": {"files", "metrics"},
+}
+"""Rooms that may import from these and no others."""
+
+
+def room_of(module: str) -> str:
+    """The room of a dotted name below `wanderlust`: its file or package, but each file of `downstream` by itself."""
+    parts = module.split(".")
+    return ".".join(parts[:2]) if parts[0] == "downstream" else parts[0]
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(path: Path, inside_functions: bool) -> set[str]:
+    """Our modules that a file imports, as dotted names below `wanderlust`."""
+    body = ast.parse(path.read_text())
+    inner = set()
+    if not inside_functions:
+        functions = [n for n in ast.walk(body) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
+        inner = {id(node) for function in functions for node in ast.walk(function)}
+    known, found = modules(), set()
+    for node in ast.walk(body):
+        if id(node) in inner:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import: the table of this test cannot place it"
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                below = full.removeprefix("wanderlust").lstrip(".")
+                found.add(full if node.module.startswith("wanderlust") and below in known else node.module)
+    return {name.removeprefix("wanderlust").lstrip(".") for name in found if name.split(".")[0] == "wanderlust"}
+
+
+def level(room: str) -> int:
+    return next(i for i, rooms in enumerate(LEVELS) if room in rooms)
+
+
+def test_every_room_has_a_place_in_the_table():
+    rooms = {room_of(name) for name in modules()}
+    assert rooms == set().union(*LEVELS)
+    assert sum(map(len, LEVELS)) == len(rooms)
+
+
+@pytest.mark.parametrize("name", modules())
+def test_imports_point_down(name):
+    room = room_of(name)
+    for other in imports(modules()[name], inside_functions=True):
+        if room_of(other) != room:
+            assert level(room_of(other)) < level(room), f"{name or '__init__'} must not import {other}"
+
+
+@pytest.mark.parametrize("room", ONLY)
+def test_the_lower_rooms_know_only_what_they_are_meant_to(room):
+    for name, path in modules().items():
+        if room_of(name) == room:
+            known = {room_of(other) for other in imports(path, inside_functions=True)} - {room}
+            assert known <= ONLY[room], f"{name} imports {known - ONLY[room]}"
+
+
+def test_there_are_no_cycles_between_modules():
+    graph = {name: imports(path, inside_functions=False) - {name} for name, path in modules().items()}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, f"a cycle: {' -> '.join((*trail, name))}"
+        if name not in done:
+            for other in graph[name]:
+                visit(other, (*trail, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+@pytest.mark.parametrize("name", modules())
+def test_nothing_read_from_disk_can_run(name):
+    for node in ast.walk(ast.parse(modules()[name].read_text())):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = {alias.name for alias in node.names} | {getattr(node, "module", None)}
+            assert not names & {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in {"eval", "exec", "compile", "__import__", "np.load", "numpy.load", "jnp.load"}
+            assert called not in {"os.system", "yaml.load", "torch.load", "eqx.tree_deserialise_leaves"}
+            assert not any(k.arg == "shell" for k in node.keywords)
+
+
+def test_the_package_imports_into_a_clean_interpreter(tmp_path):
+    program = (
+        "import sys, wanderlust; assert callable(wanderlust.load) and callable(wanderlust.discover); "
+        "assert all(hasattr(wanderlust, name) for name in wanderlust.__all__); "
+        "import jax; assert not jax._src.xla_bridge._backends, 'importing must not start a device'; "
+        "print(wanderlust.__version__)"
+    )
+    code, out, err = run_python("-W", "error", "-c", program, cwd=tmp_path)
+    assert (code, err) == (0, "")
+    assert out.strip() == wanderlust.__version__
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,124 @@
+"""A run that was stopped, interrupted or killed, and went on, ends bit by bit where one left alone ends."""
+
+import random
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers import tiny_config
+from trained import _compile_quickly, copy_of, run_python, start_python, trained  # noqa: F401
+from wanderlust import discovery
+from wanderlust.config import to_json
+from wanderlust.files import ArrayFile
+from wanderlust.runs import Run
+
+LONG = tiny_config(epochs=1500, log_every=10, checkpoint_every=50)
+
+
+def assert_same_end(one: Run, other: Run) -> None:
+    """The whole final state and every row of the metrics agree, but for the time they took."""
+    assert max(one.checkpoints()) == max(other.checkpoints()) == one.config.schedule.epochs
+    a, b = (ArrayFile(run.checkpoints()[run.config.schedule.epochs]) for run in (one, other))
+    assert a.shapes() == b.shapes()
+    for name in a.shapes():
+        assert a.read(name).dtype == b.read(name).dtype
+        assert a.read(name).tobytes() == b.read(name).tobytes(), f"{name} differs"
+    without_time = [[{k: v for k, v in row.items() if k != "seconds"} for row in r.metrics()] for r in (one, other)]
+    assert without_time[0] == without_time[1]
+    seconds = [row["seconds"] for row in other.metrics()]
+    assert seconds == sorted(seconds)
+
+
+def test_stopped_after_every_chunk_and_resumed(tmp_path):
+    config = tiny_config(epochs=7, checkpoint_every=4)  # the last chunk is a short one
+    whole = discovery.start(config, tmp_path / "whole")
+    assert discovery.run_training(whole, quiet=True) == discovery.Outcome(7, "finished")
+    parts = discovery.start(config, tmp_path / "parts")
+    outcomes = [discovery.run_training(parts, budget_seconds=1e-9, quiet=True)]
+    while outcomes[-1].reason != "finished":
+        outcomes.append(discovery.run_training(discovery.resume(parts.path), budget_seconds=1e-9, quiet=True))
+    assert [(o.epoch, o.reason) for o in outcomes] == [(2, "budget"), (4, "budget"), (6, "budget"), (7, "finished")]
+    assert [row["epoch"] for row in parts.metrics()] == [2, 4, 6, 7]
+    assert_same_end(whole, parts)
+
+
+def test_going_on_from_an_older_checkpoint_ends_the_same(tmp_path):
+    run = copy_of(trained(), tmp_path / "run")
+    run.checkpoints()[4].unlink()  # as after a damaged newest checkpoint was deleted
+    assert discovery.run_training(discovery.resume(run.path), quiet=True).reason == "finished"
+    assert_same_end(trained(), run)
+
+
+def test_a_finished_run_has_nothing_left_to_do(tmp_path):
+    run = copy_of(trained(), tmp_path / "run")
+    before = run.checkpoints()[4].read_bytes()
+    assert discovery.run_training(discovery.resume(run.path), quiet=True) == discovery.Outcome(4, "finished")
+    assert run.checkpoints()[4].read_bytes() == before
+    assert run.metrics() == trained().metrics()
+
+
+# --- processes that are killed ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> Run:
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    (folder / "config.json").write_text(to_json(LONG))
+    code, _, err = run_python("-m", "wanderlust", "discover", "--config", "config.json", "--out", "run", cwd=folder)
+    assert code == 0, err
+    return Run.open(folder / "run")
+
+
+def stopped(how: signal.Signals, rows: int, folder: Path, *args: str | Path) -> tuple[int, str, str]:
+    """Start a training process and send it a signal once its metrics have this many rows."""
+    process = start_python("-m", "wanderlust", "discover", *args, cwd=folder)
+    metrics = folder / "run" / "metrics.jsonl"
+    try:
+        give_up = time.monotonic() + 60
+        while not (metrics.exists() and metrics.read_bytes().count(b"\n") >= rows):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < give_up
+            time.sleep(0.002)
+        process.send_signal(how)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def test_killed_at_any_moment_and_resumed(tmp_path, uninterrupted):
+    (tmp_path / "config.json").write_text(to_json(LONG))
+    first = random.randint(1, 40)
+    second = first + random.randint(10, 60)
+    print(f"killed after {first} and after {second} rows")
+    assert stopped(signal.SIGKILL, first, tmp_path, "--config", "config.json", "--out", "run")[0] == -signal.SIGKILL
+    run = Run.open(tmp_path / "run")
+    assert not run.checkpoints() or max(run.checkpoints()) < LONG.schedule.epochs
+    assert stopped(signal.SIGKILL, second, tmp_path, "--resume", "run")[0] == -signal.SIGKILL
+    assert max(run.checkpoints()) < LONG.schedule.epochs
+    code, out, err = run_python("-m", "wanderlust", "discover", "--resume", "run", cwd=tmp_path)
+    assert code == 0, err
+    assert "Traceback" not in out + err
+    assert_same_end(uninterrupted, run)
+    # so that the evaluation is of the same learner, too
+    a, b = (ArrayFile(r.evaluation / "rollouts.safetensors") for r in (uninterrupted, run))
+    assert np.array_equal(a.read("position"), b.read("position"))
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, uninterrupted):
+    (tmp_path / "config.json").write_text(to_json(LONG))
+    code, out, err = stopped(signal.SIGINT, 3, tmp_path, "--config", "config.json", "--out", "run")
+    assert code == 130, err
+    assert "Traceback" not in out + err
+    run = Run.open(tmp_path / "run")
+    epoch = max(run.checkpoints())
+    assert 0 < epoch < LONG.schedule.epochs
+    assert epoch % LONG.log_every == 0
+    assert f"stopped at epoch {epoch} and saved; go on with: wanderlust discover --resume run" in out
+    assert run.metrics()[-1]["epoch"] == epoch
+    code, _, err = run_python("-m", "wanderlust", "discover", "--resume", "run", cwd=tmp_path)
+    assert code == 0, err
+    assert_same_end(uninterrupted, run)
