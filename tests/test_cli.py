@@ -11,6 +11,7 @@ from helpers import tiny_config
 from trained import _compile_quickly, copy_of, run_python, trained, tree  # noqa: F401
 from wanderlust import cli
 from wanderlust.config import to_json
+from wanderlust.files import ArrayFile
 from wanderlust.runs import Run
 
 COMMANDS = ("discover", "evaluate", "reach", "reproduce", "list")
@@ -64,6 +65,12 @@ def refused(wanderlust, here):
     return call
 
 
+@pytest.fixture
+def untrained(monkeypatch):
+    """Whatever is wrong must be found before training begins."""
+    monkeypatch.setattr("wanderlust.api.train", lambda *_, **__: pytest.fail("training began"))
+
+
 # --- bad input --------------------------------------------------------------------------------------------------
 
 BAD = {
@@ -72,7 +79,7 @@ BAD = {
     "unknown variant": ("--method lsd-nosuch", "unknown variant -nosuch of lsd"),
     "unknown recipe": ("--recipe nosuch", "no recipe 'nosuch'"),
     "no dimensions": ("--skills 0", "--skills is 0"),
-    "negative dimensions": ("--skills -3", "--skills is -3"),
+    "negative dimensions": ("--skills -3", " is -3; continuous skills need at least 1 dimension"),
     "one skill": ("--discrete 1", "size is 1"),
     "no skills": ("--discrete 0", "size is 0"),
     "negative skills": ("--discrete -4", "size is -4"),
@@ -111,7 +118,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_discover_refuses(case, refused):
+def test_discover_refuses(case, refused, untrained):
     args, message = BAD[case]
     assert message in refused("discover", *args.split())
 
@@ -132,14 +139,14 @@ def test_unknown_commands_are_refused(refused):
         (lambda text: text.replace('"epochs": 4', '"epochs": 0'), "schedule.epochs is 0"),
     ],
 )
-def test_a_bad_configuration_is_refused(refused, here, change, message):
+def test_a_bad_configuration_is_refused(refused, untrained, here, change, message):
     (here / "bad.json").write_text(change((here / "tiny.json").read_text()))
     line = refused("discover", "--config", "bad.json")
     assert message in line
 
 
 @pytest.mark.parametrize("args", ["--method diayn", "--skills 3", "--discrete 4", "--recipe paper"])
-def test_a_configuration_and_what_it_already_says_exclude_each_other(refused, args):
+def test_a_configuration_and_what_it_already_says_exclude_each_other(refused, untrained, args):
     """Not ignored: whoever writes both would get a run of something else."""
     assert args.split()[0] in refused("discover", "--config", "tiny.json", *args.split())
 
@@ -295,11 +302,16 @@ def test_discover_evaluate_reach(wanderlust, here):
 
 
 def test_evaluating_again_gives_the_same(wanderlust, run):
-    files = []
+    files, arrays = [], []
     for _ in range(2):
         assert wanderlust("evaluate", "run", "--episodes", 20)[0] == 0
         files.append(tree(run / "evaluation"))
+        files[-1].pop("rollouts.safetensors")  # its metadata comes in any order
+        rollouts = ArrayFile(run / "evaluation" / "rollouts.safetensors")
+        arrays.append({name: rollouts.read(name).tobytes() for name in rollouts.shapes()})
     assert files[0] == files[1]
+    assert arrays[0] == arrays[1]
+    assert set(arrays[0]) == {"position", "skill", "phi_first", "phi_last"}
 
 
 def test_half_a_line_of_metrics_does_not_stop_an_evaluation(wanderlust, run):

@@ -10,6 +10,7 @@ from wanderlust.methods import lsd
 from wanderlust.methods.lsd import Lsd
 from wanderlust.nets import (
     MLP,
+    SLACK,
     Linear,
     TanhNormal,
     advance_spectral,
@@ -182,15 +183,14 @@ def test_standing_still_is_worth_exactly_nothing_and_going_back_undoes(fresh):
     np.testing.assert_array_equal(reward(state, back), -reward(state, batch))
 
 
-def test_power_iteration_finds_the_leading_singular_vectors():
-    key = jax.random.key(5)
-    mlp = MLP(tuple(Linear(jax.random.normal(k, (6, 4)), jnp.zeros(4)) for k in jax.random.split(key, 2)), jax.nn.relu)
-    state = init_spectral(key, mlp)
-    for layer, u, v in zip(mlp.layers, state.left, state.right, strict=True):
-        left, values, right = np.linalg.svd(np.asarray(layer.weight, np.float64))
-        assert abs(np.asarray(u) @ left[:, 0]) == pytest.approx(1.0, abs=1e-5)
-        assert abs(np.asarray(v) @ right[0]) == pytest.approx(1.0, abs=1e-5)
-        assert float(u @ layer.weight @ v) == pytest.approx(values[0], rel=1e-6)
+def test_a_fresh_network_is_scaled_by_its_true_norms():
+    keys = jax.random.split(jax.random.key(5), 2)
+    mlp = MLP(tuple(Linear(jax.random.normal(k, (6, 4)), jnp.ones(4)) for k in keys), jax.nn.relu)
+    scaled = normalise(mlp, init_spectral(keys[0], mlp))
+    for raw, layer in zip(mlp.layers, scaled.layers, strict=True):
+        norm = np.linalg.svd(np.asarray(raw.weight, np.float64))[1][0]
+        np.testing.assert_allclose(layer.weight, raw.weight / (norm * (1 + SLACK)), rtol=1e-5)
+        np.testing.assert_array_equal(layer.bias, raw.bias)  # a shift does not stretch
 
 
 def test_gradient_flows_through_the_norm():

@@ -90,8 +90,8 @@ def test_fused_and_split_give_the_same_numbers(pair):
     for epochs in (1, 4):
         fused_state, fused_metrics = fused(fused_state, epochs)
         split_state, split_metrics = split(split_state, epochs)
-        assert_same(fused_state, split_state, rtol=2e-5, atol=2e-6)
-        assert_same(fused_metrics, split_metrics, rtol=2e-5, atol=2e-6)
+        assert_same(fused_state, split_state, rtol=1e-6, atol=1e-6)
+        assert_same(fused_metrics, split_metrics, rtol=1e-6, atol=1e-6)
     assert changed(fused_state.learner, train.init(parts).learner)
 
 
@@ -149,7 +149,7 @@ def test_seed_k_of_eight_is_seed_k_alone():
     for k in (0, 5, 7):
         alone, alone_metrics = advance(train.init(assemble("sac-first", seed=3 + k)), 3)
         one = jax.tree.map(lambda x, k=k: x[k : k + 1], (state, metrics))
-        assert_same(one, (alone, alone_metrics), rtol=2e-5, atol=2e-6)
+        assert_same(one, (alone, alone_metrics), rtol=1e-6, atol=1e-6)
 
 
 def test_seeds_differ_in_everything_they_draw():

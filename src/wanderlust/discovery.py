@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,11 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
     It stops only between chunks of `log_every` epochs, so that a run that was stopped and one that was not compute
     the same thing; whatever the reason, a checkpoint is left behind.
     """
+    with run.held(), _ctrl_c() as pressed:
+        return _train(run, budget_seconds, pressed, quiet)
+
+
+def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], quiet: bool) -> Outcome:
     config, began = run.config, time.monotonic()
     parts = train.assemble(config)
     epoch, state = _last_state(run, parts)
@@ -45,10 +50,11 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
     total = config.schedule.epochs
-    spent = run.metrics()[-1]["seconds"] if epoch else 0.0
+    before = run.metrics()
+    spent = before[-1]["seconds"] if before else 0.0
     compiling, reason = True, "finished"
 
-    with _ctrl_c() as pressed, progress(total, "epoch", first=epoch, quiet=quiet) as line:
+    with progress(total, "epoch", first=epoch, quiet=quiet) as line:
         if epoch < total:
             line.note("compiling the training program (kept for the next run)")
         while epoch < total:
@@ -69,9 +75,9 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
             else:
                 _show(line, config, row, count / seconds, left)
             compiling = False
-            if pressed():
+            if epoch < total and pressed():
                 reason = "interrupted"
-            elif left is not None and left <= 0 and epoch < total:
+            elif epoch < total and left is not None and left <= 0:
                 reason = "budget"
             if reason != "finished" or epoch == total or epoch % config.checkpoint_every == 0:
                 run.save(epoch, state)
@@ -104,7 +110,7 @@ def _show(line: Progress, config: RunConfig, row: dict[str, Any], epochs_per_sec
 
 
 @contextmanager
-def _ctrl_c() -> Iterator[Any]:
+def _ctrl_c() -> Iterator[Callable[[], bool]]:
     """The first Ctrl-C asks to stop at the end of the chunk; the second stops at once."""
     asked = False
 

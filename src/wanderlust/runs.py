@@ -7,7 +7,9 @@ RUN/checkpoints/       the whole training state, safetensors; the last two are k
 RUN/evaluation/        evaluation.json, rollouts and figures
 """
 
+import contextlib
 import dataclasses
+import fcntl
 import importlib.metadata
 import json
 import os
@@ -18,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -79,6 +81,18 @@ class Run:
     def evaluation(self) -> Path:
         """Where evaluations and figures go."""
         return self.path / "evaluation"
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from training the same run; clear away what a killed one left half-written."""
+        with open(self.path / ".lock", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UserError(f"another process is training {self.path}; wait for it or stop it first") from None
+            for leftover in self.path.rglob(".*.tmp"):
+                leftover.unlink()
+            yield
 
     # --- metrics -----------------------------------------------------------------------------------------------
 
