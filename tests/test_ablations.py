@@ -125,14 +125,19 @@ def directions(request):
     return request.param, moved / length
 
 
-def test_discrete_skills_collapse_without_the_zero_centred_code_and_only_then(directions):
+def test_discrete_skills_drift_together_without_the_zero_centred_code_and_only_then(directions):
+    """With one-hot codes all skills drift one way; with codes that sum to zero the drifts cancel.
+
+    Not into a single behaviour for good: on a plane, one-hot codes earn most from two orthogonal directions, whose
+    resultant is 1/sqrt(2). Training starts from one shared direction and relaxes to that; here it is still above.
+    """
     space, unit = directions
     mean = unit.mean(axis=1)
     resultant = np.linalg.norm(mean, axis=1)  # 1: all skills go the same way
     cosine = np.einsum("skd,sd->sk", unit, mean / resultant[:, None])
     if space is PlainOneHot:
-        assert resultant.min() > 0.9
-        assert cosine.min() > 0.8
+        assert resultant.min() > 1 / np.sqrt(2)
+        assert cosine.min() > 0.0  # all in one half-plane
     else:
         assert resultant.max() < 0.6
         assert cosine.min(axis=1).max() < -0.5  # in every seed some skill goes the opposite way

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from helpers import tiny_config
-from wanderlust.config import RunConfig, SkillConfig, from_json, replace_path, to_json
+from wanderlust.config import RunConfig, SkillConfig, from_json, to_json, with_changes
 from wanderlust.errors import UserError
 from wanderlust.methods import DESCRIPTIONS, VIEWS
 from wanderlust.recipes import RECIPES, get_recipe
@@ -194,7 +194,7 @@ def test_json_that_python_will_not_read_is_an_error(text):
 )
 def test_a_field_is_changed_by_its_path(path, text, value):
     before = tiny_config()
-    after = replace_path(before, path, text)
+    after = with_changes(before, (f"{path}={text}",))
     section, _, field = path.rpartition(".")
     assert getattr(getattr(after, section) if section else after, field) == value
     # and nothing else is
@@ -221,7 +221,7 @@ def test_a_field_is_changed_by_its_path(path, text, value):
 )
 def test_a_change_that_cannot_be_made_is_one_line(path, text, named):
     with pytest.raises(UserError) as caught:
-        replace_path(tiny_config(), path, text)
+        with_changes(tiny_config(), (f"{path}={text}",))
     assert str(caught.value).startswith(f"--set {path}={text}")
     assert named in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from wanderlust import discovery
-from wanderlust.config import RunConfig, SkillConfig, from_json, replace_path
+from wanderlust.config import RunConfig, SkillConfig, from_json, with_changes
 from wanderlust.discovery import Outcome
 from wanderlust.errors import UserError
 from wanderlust.evaluate import evaluate
@@ -46,11 +46,7 @@ def configure(
         seeds=made.seeds if seeds is None else seeds,
         driver=driver or made.driver,
     )
-    for change in set:
-        path, equals, value = change.partition("=")
-        if not equals:
-            raise UserError(f"--set {change} has no value; write it as --set name=value, e.g. --set sac.discount=0.995")
-        made = replace_path(made, path, value)
+    made = with_changes(made, tuple(set))
     if budget_steps is not None:
         if budget_steps < 1:
             raise UserError(f"--budget-steps is {budget_steps}; it must be at least 1")

@@ -98,6 +98,8 @@ class Evaluate:
 
         if self.episodes < 1:
             raise UserError(f"--episodes is {self.episodes}; it must be at least 1")
+        if not 0 <= self.seed < 2**31:
+            raise UserError(f"--seed is {self.seed}; it must be in [0, 2^31)")
         run = api.Run.open(self.run_folder)
         devices.prepare(run.config.seeds)
         _report_evaluation(console, run, self.episodes, self.seed)
@@ -165,15 +167,19 @@ class Reproduce:
         if self.seeds < 1:
             raise UserError(f"--seeds is {self.seeds}; it must be at least 1")
         result, text = reproduce.point_goals.reproduce(self.out, self.work, self.seeds, self.set)
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        console.print(text, soft_wrap=True)
         console.print(f"written: {self.out / 'point_goals.json'}, {self.out / 'point_goals.md'}", soft_wrap=True)
-        console.print(f"this command took {result['this_command_seconds'] / 60:.1f} min", highlight=False)
+        console.print(f"this command took {result['this_command_seconds'] / 60:.1f} min")
         return 0
 
 
 @dataclasses.dataclass(frozen=True)
 class List:
-    """Show the environments, methods, variants, recipes and reproductions there are."""
+    """Show the environments, methods, variants, recipes and reproductions there are.
+
+    For example:
+      wanderlust list
+    """
 
     def run(self, console: Console) -> int:
         from wanderlust import envs, methods, recipes, reproduce
@@ -239,8 +245,8 @@ def _train_and_report(console: Console, run: Any, budget_seconds: float | None) 
             soft_wrap=True,
         )
     _report_evaluation(console, run, 200, 0)
-    console.print("try next:", highlight=False)
-    console.print(f"  wanderlust reach {run.path} --goal 12 4 --goal -5 9", soft_wrap=True, highlight=False)
+    console.print("try next:")
+    console.print(f"  wanderlust reach {run.path} --goal 12 4 --goal -5 9", soft_wrap=True)
     console.print(
         f"  python -c \"import wanderlust; print(wanderlust.load('{run.path}').sample(3))\"",
         soft_wrap=True,
@@ -307,15 +313,15 @@ def _one_line(complaint: str, argv: list[str]) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """Run a command; bad input ends in one line on stderr and exit code 2."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     try:
         command = _parse((sys.argv[1:] if argv is None else argv) or ["--help"])
         sys.exit(command.run(console))
     except UserError as error:
         print(f"wanderlust: {error}", file=sys.stderr)
         sys.exit(EXIT_USER_ERROR)
-    except KeyboardInterrupt:
-        print("wanderlust: stopped", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"wanderlust: {stop if stop.args else 'stopped'}", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -5,6 +5,7 @@ The numbers live in `recipes.py`; defaults here are only for what does not depen
 
 import dataclasses
 import json
+import math
 import typing
 from typing import Any, Literal, TypeVar
 
@@ -160,7 +161,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         _require(self.seeds >= 1, f"seeds is {self.seeds}; it must be at least 1")
-        _require(0 <= self.seed < 2**31, f"seed is {self.seed}; it must be in [0, 2^31)")
+        _require(0 <= self.seed <= 2**31 - self.seeds, f"seed is {self.seed}; seeds must lie in [0, 2^31)")
         _require(self.log_every >= 1, f"log_every is {self.log_every}; it must be at least 1")
         _require(
             self.checkpoint_every >= 1 and self.checkpoint_every % self.log_every == 0,
@@ -198,26 +199,31 @@ def from_json(kind: type[T], text: str, where: str) -> T:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise UserError(f"{where} is not valid JSON: {error.msg} at line {error.lineno}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{where} is not a configuration: its nesting or a number is too large") from None
     return build(kind, data, where)
 
 
-def replace_path(config: T, path: str, text: str) -> T:
-    """A copy with one field changed, e.g. ``sac.discount`` to ``0.995`` (JSON, or a bare word for strings)."""
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        value = text
+def with_changes(config: T, changes: tuple[str, ...]) -> T:
+    """A copy with some fields changed, e.g. ``sac.discount=0.995``; values are JSON, or bare words for strings."""
     data = dataclasses.asdict(config)  # type: ignore[call-overload]
-    node, *rest = data, *path.split(".")
-    for i, key in enumerate(rest):
-        if not isinstance(node, dict) or key not in node:
-            known = ", ".join(node) if isinstance(node, dict) else "none"
-            raise UserError(f"--set {path}={text}: there is no field {'.'.join(rest[: i + 1])}; known here: {known}")
-        if i == len(rest) - 1:
-            node[key] = value
-        else:
-            node = node[key]
-    return build(type(config), data, f"--set {path}={text}")
+    for change in changes:
+        path, equals, text = change.partition("=")
+        _require(bool(equals), f"--set {change} has no value; write --set name=value, e.g. --set sac.discount=0.995")
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = text
+        *parents, last = path.split(".")
+        node: Any = data
+        for i, key in enumerate([*parents, last]):
+            if not isinstance(node, dict) or key not in node:
+                known = f"; known here: {', '.join(node)}" if isinstance(node, dict) else ""
+                raise UserError(f"--set {change}: there is no field {'.'.join([*parents, last][: i + 1])}{known}")
+            if i < len(parents):
+                node = node[key]
+        node[last] = value
+    return build(type(config), data, f"--set {' '.join(changes)}") if changes else config
 
 
 def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
@@ -247,6 +253,8 @@ def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
         return tuple(build(args[0], v, where, f"{path}[{i}]") for i, v in enumerate(data))
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
+    if kind is float and isinstance(data, float):
+        _require(math.isfinite(data), f"{where}: {spot} is {data}; it must be a finite number")
     ok = isinstance(data, kind) and not (isinstance(data, bool) and kind is not bool)
     _require(ok, f"{where}: {spot} is {data!r}; it must be of type {getattr(kind, '__name__', kind)}")
     return data

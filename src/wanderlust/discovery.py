@@ -51,7 +51,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     probe = train.make_probe(parts, PROBE_EPISODES)
     total = config.schedule.epochs
     before = run.metrics()
-    spent = before[-1]["seconds"] if before else 0.0
+    spent = before[-1].get("seconds", 0.0) if before else 0.0
     compiling, reason = True, "finished"
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
@@ -134,6 +134,7 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
 def start(config: RunConfig, out: Path | None) -> Run:
     """Make the folder of a new run."""
     devices.prepare(config.seeds)
+    train.assemble(config)  # whatever cannot be built is refused before a folder is made
     return Run.create(out or default_folder(config), config)
 
 

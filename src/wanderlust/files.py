@@ -66,6 +66,20 @@ def read_text(path: Path, what: str) -> str:
         raise UserError(f"{what} cannot be read: {path}: {error}") from None
 
 
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The objects of a log, one per line, up to the first line that is not whole; none if there is no log."""
+    rows: list[dict[str, Any]] = []
+    for line in path.read_bytes().splitlines() if path.exists() else []:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(row, dict):
+            break
+        rows.append(row)
+    return rows
+
+
 # --- arrays ------------------------------------------------------------------------------------------------------
 
 
@@ -85,10 +99,10 @@ class ArrayFile:
         try:
             self._file = safetensors.safe_open(path, framework="numpy")
             self.about: dict[str, str] = self._file.metadata() or {}
-            self._sums: dict[str, int] = json.loads(self.about["crc32"])
+            self._sums: dict[str, int] = dict(json.loads(self.about["crc32"]))
         except FileNotFoundError:
             raise UserError(f"there is no file {path}") from None
-        except (safetensors.SafetensorError, OSError, KeyError, ValueError):
+        except (safetensors.SafetensorError, OSError, KeyError, ValueError, TypeError):
             raise UserError(
                 f"{path} is not a whole wanderlust file: it is truncated, damaged or something else"
             ) from None

@@ -12,7 +12,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from wanderlust.files import ArrayFile, read_text, write_atomic
+from wanderlust.errors import UserError
+from wanderlust.files import ArrayFile, read_rows, read_text, write_atomic
 from wanderlust.metrics import summarise
 
 MOST_PANELS = 8
@@ -65,7 +66,9 @@ def draw_phi(run: Path) -> Path:
 
 def draw_learning_curve(run: Path) -> Path:
     """Coverage and reward over environment steps: the mean over seeds and its 95% confidence interval."""
-    rows = [json.loads(line) for line in read_text(run / "metrics.jsonl", "the run's metrics").splitlines()]
+    rows = read_rows(run / "metrics.jsonl")
+    if not rows:
+        raise UserError(f"{run / 'metrics.jsonl'} is missing or damaged: there is no learning curve to draw")
     steps = [row["env_steps"] for row in rows]
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     for axes, name in zip(figure.subplots(1, 2), ("coverage", "reward"), strict=True):

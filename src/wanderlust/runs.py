@@ -31,7 +31,7 @@ from jaxtyping import Array
 
 from wanderlust.config import RunConfig, from_json, to_json
 from wanderlust.errors import UserError
-from wanderlust.files import ArrayFile, append_line, read_text, write_arrays, write_atomic, write_json
+from wanderlust.files import ArrayFile, append_line, read_rows, read_text, write_arrays, write_atomic, write_json
 
 T = TypeVar("T")
 
@@ -51,9 +51,9 @@ class Run:
     def create(path: Path, config: RunConfig) -> "Run":
         """Make the folder, with configuration and provenance, in one move."""
         path = Path(path)
-        if path.exists():
-            raise UserError(f"{path} already exists; choose another --out, or continue it with --resume {path}")
         try:
+            if path.exists() or path.is_symlink():
+                raise UserError(f"{path} already exists; choose another --out, or continue it with --resume {path}")
             path.parent.mkdir(parents=True, exist_ok=True)
             staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
         except OSError as error:
@@ -63,9 +63,10 @@ class Run:
             write_json(staging / "provenance.json", provenance(config))
             staging.chmod(0o755)
             staging.rename(path)
-        except BaseException:
+        except OSError as error:
+            raise UserError(f"cannot make the folder {path}: {error.strerror}") from None
+        finally:
             shutil.rmtree(staging, ignore_errors=True)
-            raise
         return Run(path, config)
 
     @staticmethod
@@ -102,14 +103,7 @@ class Run:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Every whole line of metrics.jsonl; a line cut short by a kill is left out."""
-        path = self.path / "metrics.jsonl"
-        rows = []
-        for line in path.read_text().splitlines() if path.exists() else []:
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
-        return rows
+        return [row for row in read_rows(self.path / "metrics.jsonl") if isinstance(row.get("epoch"), int)]
 
     def rewind(self, epoch: int) -> None:
         """Forget the metrics of epochs after `epoch`: they will be trained, and written, again."""
@@ -121,9 +115,11 @@ class Run:
         """Note in the provenance that the run goes on, and where."""
         path = self.path / "provenance.json"
         try:
-            record = json.loads(read_text(path, "the run's provenance"))
-        except json.JSONDecodeError:
-            raise UserError(f"{path} is not valid JSON") from None
+            record = json.loads(read_text(path, "the run's provenance")) if path.exists() else {}
+        except ValueError:
+            record = None
+        if not isinstance(record, dict):
+            raise UserError(f"{path} is damaged: it is not a JSON object; delete it to go on without it")
         record.setdefault("resumed", []).append(provenance(self.config))
         write_json(path, record)
 
@@ -196,10 +192,14 @@ def _flatten(tree: Any) -> dict[str, np.ndarray]:
 
 
 def _unflatten(raw: Any, skeleton: T, file: ArrayFile, part: str) -> T:
-    shapes = file.shapes()
+    prefix = f"{part}/" if part else ""
+    shapes = {name: shape for name, shape in file.shapes().items() if name.startswith(prefix)}
+    expected = {prefix + _name(path) for path, _ in jax.tree_util.tree_leaves_with_path(raw)}
+    if spare := sorted(set(shapes) - expected):
+        raise UserError(f"{file.path} does not fit the run's configuration: it also holds {spare[0]}")
 
     def read(path: tuple[Any, ...], leaf: Any, like: Any) -> Array:
-        name = "/".join(filter(None, (part, _name(path))))
+        name = prefix + _name(path)
         if shapes.get(name) != leaf.shape:
             raise UserError(
                 f"{file.path} does not fit the run's configuration at {name}: "

@@ -67,7 +67,7 @@ class Skills:
         """The skill that leads from `obs` to `goal`, a position (its entries are `spec.position_dims`)."""
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
         goals, _ = self._batch(goal, len(self.spec.position_dims), "goal")
-        goals = np.broadcast_to(goals, (len(batch), goals.shape[1]))
+        goals = self._rows(goals, len(batch), "goal")
         return _unbatch(self._towards(self._learner, batch, goals), single)
 
     def _batch(self, x: ArrayLike, size: int, name: str) -> tuple[NDArray[np.float32], bool]:
@@ -76,6 +76,12 @@ class Skills:
             raise UserError(f"{name} has shape {array.shape}; it must be ({size},) or (n, {size})")
         return np.atleast_2d(array), array.ndim == 1
 
+    def _rows(self, array: NDArray[np.float32], count: int, name: str) -> NDArray[np.float32]:
+        """One row for each of `count` observations: as many as that, or one for all."""
+        if len(array) not in (1, count):
+            raise UserError(f"{name} has {len(array)} rows for {count} observations; give one row, or one for each")
+        return np.broadcast_to(array, (count, array.shape[1]))
+
     def _skill(self, z: ArrayLike, count: int) -> NDArray[np.float32]:
         """A skill vector per row. A whole number names a discrete skill."""
         array = np.asarray(z)
@@ -83,8 +89,7 @@ class Skills:
             if not 0 <= array < self.skill_dim:
                 raise UserError(f"there is no skill {array}; this run has skills 0 to {self.skill_dim - 1}")
             array = np.eye(self.skill_dim, dtype=np.float32)[array]
-        skill, _ = self._batch(array, self.skill_dim, "z")
-        return np.broadcast_to(skill, (count, self.skill_dim))
+        return self._rows(self._batch(array, self.skill_dim, "z")[0], count, "z")
 
 
 def load(run: Run | Path | str, seed: int = 0) -> Skills:

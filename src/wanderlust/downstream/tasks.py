@@ -7,6 +7,7 @@ an episode is not paid, as in the released code.
 """
 
 import dataclasses
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -24,9 +25,17 @@ class GoalState(NamedTuple):
     """False before the first step."""
 
 
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["goal_range", "radius", "reward"],
+    meta_fields=["name", "goals", "slot", "dims"],
+)
 @dataclasses.dataclass(frozen=True)
 class GoalTask:
-    """Follow `goals` goals drawn within `goal_range` of where the body is, `slot` steps each."""
+    """Follow `goals` goals drawn within `goal_range` of where the body is, `slot` steps each.
+
+    Ranges, radius and reward are data to a compiled program: one serves all tasks of the same form.
+    """
 
     name: str
     goals: int

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from wanderlust import devices, train
-from wanderlust.config import RunConfig, SkillConfig, replace_path
+from wanderlust.config import RunConfig, SkillConfig, with_changes
 from wanderlust.discovery import run_training
 from wanderlust.downstream.tasks import POINT_RADIUS, GoalTask, point_goal, point_multi_goals
 from wanderlust.downstream.zero_shot import follow
@@ -73,12 +73,13 @@ def reproduce(
     for row in ROWS:
         run, interrupted = _trained(row, work, seeds, changes, quiet)
         if interrupted:
-            raise UserError(f"stopped; the same command goes on from the checkpoint in {run.path}")
+            raise KeyboardInterrupt(f"stopped; the same command goes on from the checkpoint in {run.path}")
         rows.append(_measure(row, run))
+    first = _config(ROWS[0], seeds, changes).seed
     result = {
         "item": "point-goals",
         "provenance": provenance(get_recipe("paper", "point", "lsd", SkillConfig())),
-        "seeds": list(range(seeds)),
+        "seeds": list(range(first, first + seeds)),
         "episodes_per_seed_and_task": EPISODES,
         "changes": list(changes),
         "radius": POINT_RADIUS,
@@ -94,10 +95,7 @@ def reproduce(
 
 def _config(row: Row, seeds: int, changes: tuple[str, ...]) -> RunConfig:
     config = with_random_start(get_recipe("paper", "point", row.method, SkillConfig()), row.start_range)
-    for change in changes:
-        path, _, value = change.partition("=")
-        config = replace_path(config, path, value)
-    return dataclasses.replace(config, seeds=seeds)
+    return with_changes(dataclasses.replace(config, seeds=seeds), changes)
 
 
 def _trained(row: Row, work: Path, seeds: int, changes: tuple[str, ...], quiet: bool) -> tuple[Run, bool]:
@@ -116,10 +114,20 @@ def _measure(row: Row, run: Run) -> dict[str, Any]:
     parts = train.assemble(run.config)
     parts = dataclasses.replace(parts, world=parts.world.from_origin())
     learner = load_learner(run, parts)
+    keys = jax.random.split(jax.random.key(0), run.config.seeds)
+    play = jax.jit(jax.vmap(lambda task, one, key: follow(parts, one, task, EPISODES, key), in_axes=(None, 0, 0)))
+
+    def score(task: GoalTask) -> dict[str, Any]:
+        """Mean return per seed, and the mean norm of the skills chosen."""
+        followed = play(task, learner, keys)
+        per_seed = np.asarray(followed.returns, np.float64).mean(axis=1)
+        norm = float(np.mean(np.asarray(followed.skill_norm)))
+        return {**summarise(per_seed)._asdict(), "per_seed": per_seed.tolist(), "skill_norm": norm}
+
     tables: dict[str, Any] = {}
     for radius in RADII:
-        goal = [_score(parts, learner, point_goal(g, radius)) for g in GOAL_RANGES]
-        multi = [_score(parts, learner, point_multi_goals(g, radius)) for g in MULTI_RANGES]
+        goal = [score(point_goal(g, radius)) for g in GOAL_RANGES]
+        multi = [score(point_multi_goals(g, radius)) for g in MULTI_RANGES]
         tables[f"{radius:g}"] = {
             "PointGoal": {str(g): s for g, s in zip(GOAL_RANGES, goal, strict=True)},
             "PointMultiGoals": {str(g): s for g, s in zip(MULTI_RANGES, multi, strict=True)},
@@ -135,15 +143,6 @@ def _measure(row: Row, run: Run) -> dict[str, Any]:
             "PointMultiGoals": {str(g): list(v) for g, v in zip(MULTI_RANGES, row.multi, strict=True)},
         },
     }
-
-
-def _score(parts: train.Parts, learner: train.Learner, task: GoalTask) -> dict[str, Any]:
-    """Mean return per seed over EPISODES episodes, and the mean norm of the skills chosen."""
-    keys = jax.random.split(jax.random.key(0), parts.config.seeds)
-    followed = jax.jit(jax.vmap(lambda one, key: follow(parts, one, task, EPISODES, key)))(learner, keys)
-    per_seed = np.asarray(followed.returns, np.float64).mean(axis=1)
-    norm = float(np.mean(np.asarray(followed.skill_norm)))
-    return {**summarise(per_seed)._asdict(), "per_seed": per_seed.tolist(), "skill_norm": norm}
 
 
 # --- the tables as text ------------------------------------------------------------------------------------------
