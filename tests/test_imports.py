@@ -39,7 +39,7 @@ ONLY = {
     "envs": {"config", "types", "skills"},
     "sac": {"config", "nets"},
     "methods": {"config", "errors", "types", "nets", "skills"},
-    "plots": {"files", "metrics"},
+    "plots": {"errors", "files", "metrics"},
 }
 """Rooms that may import from these and no others."""
 

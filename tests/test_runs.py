@@ -33,6 +33,16 @@ def one_line(call, *args, **options) -> str:
     return str(caught.value)
 
 
+# --- one process at a time ---
+
+
+def test_a_run_is_trained_by_one_process_at_a_time(tmp_path):
+    run = copy_of(trained(), tmp_path / "run")
+    with run.held():
+        assert "another process is training" in one_line(discovery.run_training, run, quiet=True)
+    discovery.run_training(run, quiet=True)  # and is free again afterwards
+
+
 # --- what a run leaves ------------------------------------------------------------------------------------------
 
 
@@ -231,8 +241,8 @@ run.save(6, {"x": jnp.zeros(3)})
     assert list(run.checkpoints()) == [2, 4]
     assert {name: data for name, data in tree(run.path).items() if not name.endswith(".tmp")} == files
     # what the kill left does not stay for ever, and does not stand in the way
-    discovery.resume(run.path)
-    run.save(6, {"x": jnp.zeros(3)})
+    with run.held():
+        run.save(6, {"x": jnp.zeros(3)})
     assert list(run.checkpoints()) == [4, 6]
     assert [name for name in tree(run.path) if name.endswith(".tmp")] == []
 

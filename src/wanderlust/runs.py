@@ -86,14 +86,16 @@ class Run:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Keep other processes from training the same run; clear away what a killed one left half-written."""
-        with open(self.path / ".lock", "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UserError(f"another process is training {self.path}; wait for it or stop it first") from None
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for leftover in self.path.rglob(".*.tmp"):
                 leftover.unlink()
             yield
+        except BlockingIOError:
+            raise UserError(f"another process is training {self.path}; wait for it or stop it first") from None
+        finally:
+            os.close(folder)
 
     # --- metrics -----------------------------------------------------------------------------------------------
 
