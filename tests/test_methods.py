@@ -11,7 +11,7 @@ from wanderlust.methods import VIEWS, View, make_method, parse_method
 from wanderlust.methods.diayn import Diayn, DiaynState
 from wanderlust.methods.lsd import Lsd, LsdState
 from wanderlust.methods.views import with_position
-from wanderlust.nets import MLP, SLACK, Linear, init_spectral
+from wanderlust.nets import MLP, ROUNDING, Linear, measure_spectral
 from wanderlust.skills import ContinuousSkills, DiscreteSkills
 from wanderlust.types import EnvSpec, Transition
 
@@ -28,7 +28,7 @@ def linear(weight, bias):
 
 def lsd_state(weight, bias):
     encoder = linear(weight, bias)
-    return LsdState(encoder, init_spectral(jax.random.key(0), encoder), ())
+    return LsdState(encoder, measure_spectral(encoder), ())
 
 
 def transitions(obs, next_obs, skill):
@@ -48,12 +48,12 @@ def random_batch(key, skills, obs_dim=3, count=64):
 
 
 def test_lsd_reward_by_hand_for_continuous_skills():
-    # the largest singular value of diag(4, 2) is 4: phi(s) = (s_1, s_2 / 2) / (1 + SLACK) + bias
+    # the largest singular value of diag(4, 2) is 4: phi(s) = (s_1, s_2 / 2) / (1 + ROUNDING) + bias
     state = lsd_state([[4.0, 0.0], [0.0, 2.0]], [10.0, -7.0])
     batch = transitions(
         [[0.0, 0.0], [1.0, 1.0], [2.0, -1.0]], [[1.0, 0.0], [1.0, 3.0], [1.0, 1.0]], [[2, 5], [2, 5], [-1, 3]]
     )
-    expected = np.array([1 * 2, 1 * 5, -1 * -1 + 1 * 3]) / (1 + SLACK)
+    expected = np.array([1 * 2, 1 * 5, -1 * -1 + 1 * 3]) / (1 + ROUNDING)
     np.testing.assert_allclose(Lsd(config(), ContinuousSkills(2)).reward(state, batch), expected, rtol=1e-5)
 
 
@@ -61,7 +61,7 @@ def test_lsd_reward_by_hand_for_discrete_skills():
     """Equation 14: the step along the skill's own entry less the mean step along all the others."""
     state = lsd_state([[4.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]], [1.0, 2.0, 3.0])
     move = [2.0, 4.0, -8.0]
-    step = np.array([2.0, 2.0, -2.0]) / (1 + SLACK)  # of phi
+    step = np.array([2.0, 2.0, -2.0]) / (1 + ROUNDING)  # of phi
     batch = transitions(np.ones((3, 3)), np.ones((3, 3)) + move, np.eye(3))
     expected = []
     for k in range(3):

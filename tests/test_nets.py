@@ -10,13 +10,13 @@ from wanderlust.methods import lsd
 from wanderlust.methods.lsd import Lsd
 from wanderlust.nets import (
     MLP,
-    SLACK,
+    ROUNDING,
+    SQUARINGS,
     Linear,
     TanhNormal,
-    advance_spectral,
     init_critic,
     init_policy,
-    init_spectral,
+    measure_spectral,
     normalise,
 )
 from wanderlust.skills import ContinuousSkills, DiscreteSkills
@@ -161,15 +161,15 @@ def test_training_uses_the_freedom_that_the_constraint_leaves(history):
 
 def test_spectral_state_advances_once_per_update_and_only_there(fresh, monkeypatch):
     calls = []
-    monkeypatch.setattr(lsd, "advance_spectral", lambda *a: calls.append("advance") or advance_spectral(*a))
+    monkeypatch.setattr(lsd, "measure_spectral", lambda *a: calls.append("measure") or measure_spectral(*a))
     monkeypatch.setattr(lsd, "normalise", lambda *a: calls.append("normalise") or normalise(*a))
     lsd_, state, batch = fresh
     jax.eval_shape(lsd_.reward, state, batch)
     assert calls == ["normalise"]  # once: phi(s) and phi(s') share the normalised weights
     calls.clear()
     after, _ = jax.jit(lsd_.update)(state, batch)
-    assert calls == ["normalise", "advance"]
-    expected = jax.jit(advance_spectral)(after.encoder, state.spectral)
+    assert calls == ["normalise", "measure"]
+    expected = jax.jit(measure_spectral)(after.encoder)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), after.spectral, expected)
     with pytest.raises(AssertionError):
         jax.tree.map(np.testing.assert_array_equal, after.spectral, state.spectral)
@@ -186,11 +186,37 @@ def test_standing_still_is_worth_exactly_nothing_and_going_back_undoes(fresh):
 def test_a_fresh_network_is_scaled_by_its_true_norms():
     keys = jax.random.split(jax.random.key(5), 2)
     mlp = MLP(tuple(Linear(jax.random.normal(k, (6, 4)), jnp.ones(4)) for k in keys), jax.nn.relu)
-    scaled = normalise(mlp, init_spectral(keys[0], mlp))
-    for raw, layer in zip(mlp.layers, scaled.layers, strict=True):
-        norm = np.linalg.svd(np.asarray(raw.weight, np.float64))[1][0]
-        np.testing.assert_allclose(layer.weight, raw.weight / (norm * (1 + SLACK)), rtol=1e-5)
+    spectral = measure_spectral(mlp)
+    scaled = normalise(mlp, spectral)
+    for raw, layer, norm in zip(mlp.layers, scaled.layers, spectral.norm, strict=True):
+        values = np.linalg.svd(np.asarray(raw.weight, np.float64), compute_uv=False)
+        order = 4 * 2**SQUARINGS  # the Schatten norm of this order
+        schatten = values[0] * np.sum((values / values[0]) ** order) ** (1 / order)
+        np.testing.assert_allclose(norm, schatten * (1 + ROUNDING), rtol=2e-6)
+        np.testing.assert_allclose(layer.weight, raw.weight / norm, rtol=1e-6)
         np.testing.assert_array_equal(layer.bias, raw.bias)  # a shift does not stretch
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (2, 40), (40, 2)])
+@pytest.mark.parametrize("case", ["random", "equal", "overtaking", "zero", "tiny", "huge"])
+def test_the_norm_is_never_below_the_largest_singular_value(shape, case):
+    u, values, vt = np.linalg.svd(np.random.default_rng(0).normal(size=shape), full_matrices=False)
+    if case == "equal":
+        values = np.ones_like(values)
+    elif case == "overtaking":
+        values[1] = values[0] * (1 + 1e-6)
+    weight = (u * values) @ vt * {"zero": 0.0, "tiny": 1e-6, "huge": 1e6}.get(case, 1.0)
+    mlp = MLP((Linear(jnp.asarray(weight, jnp.float32), jnp.zeros(shape[1])),), jax.nn.relu)
+    spectral = jax.jit(measure_spectral)(mlp)
+    scaled = np.asarray(normalise(mlp, spectral).layers[0].weight, np.float64)
+    largest = np.linalg.svd(scaled, compute_uv=False)[0]
+    assert largest <= 1.0
+    if case == "zero":
+        assert largest == 0.0
+    else:
+        assert largest > 0.98  # brought to 1, not merely made small
+        top = np.linalg.norm(np.asarray(mlp.layers[0].weight, np.float64), 2)
+        np.testing.assert_allclose(spectral.left[0] @ weight @ spectral.right[0], top, rtol=2e-2)
 
 
 def test_gradient_flows_through_the_norm():
@@ -198,7 +224,7 @@ def test_gradient_flows_through_the_norm():
     weight = jax.random.normal(key, (3, 2))
     x, c = jnp.array([1.0, -2.0, 0.5]), jnp.array([0.7, -1.3])
     mlp = MLP((Linear(weight, jnp.zeros(2)),), jax.nn.relu)
-    spectral = init_spectral(key, mlp)
+    spectral = measure_spectral(mlp)
     grad = jax.grad(lambda m: normalise(m, spectral)(x) @ c)(mlp).layers[0].weight
 
     def value(w):  # the same in double precision, with the true norm and the slack of the weights in use

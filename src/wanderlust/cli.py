@@ -160,13 +160,15 @@ class Reproduce:
     """Where the JSON and Markdown go."""
     set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
     """Change one number of every row, e.g. --set env.normalise=false; may be repeated."""
+    only: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="METHOD")] = ()
+    """Only the row of this method, e.g. --only lsd; may be repeated."""
 
     def run(self, console: Console) -> int:
         from wanderlust import reproduce
 
         if self.seeds < 1:
             raise UserError(f"--seeds is {self.seeds}; it must be at least 1")
-        result, text = reproduce.point_goals.reproduce(self.out, self.work, self.seeds, self.set)
+        result, text = reproduce.point_goals.reproduce(self.out, self.work, self.seeds, self.set, self.only)
         console.print(text, soft_wrap=True)
         console.print(f"written: {self.out / 'point_goals.json'}, {self.out / 'point_goals.md'}", soft_wrap=True)
         console.print(f"this command took {result['this_command_seconds'] / 60:.1f} min")

@@ -1,7 +1,7 @@
 """Networks. Every module acts on one example; callers vmap. Skills meet observations only here.
 
-Spectral normalisation keeps its power-iteration vectors in an explicit state (`SpectralState`): a network is
-normalised once, by `normalise`, and the plain network that comes back is used for all states of a batch.
+Spectral normalisation keeps norms and vectors in an explicit state (`SpectralState`) that is measured once after each
+update: a network is normalised by `normalise`, and the plain network that comes back is used for all states of a batch.
 """
 
 from collections.abc import Callable
@@ -57,48 +57,63 @@ def init_mlp(
 
 
 class SpectralState(NamedTuple):
-    """One estimate of the leading singular vectors per layer."""
+    """Per layer: the leading singular vectors, and a norm that the largest singular value does not exceed."""
 
     left: tuple[Float[Array, " inputs"], ...]
     right: tuple[Float[Array, " outputs"], ...]
+    norm: tuple[Float[Array, ""], ...]
 
 
-SLACK = 1e-3
-"""Layers are scaled to a norm of 1/(1 + SLACK): power iteration approaches the largest singular value from below,
-and the 1-Lipschitz bound has to hold for the weights in use, not for the estimate of them."""
+SQUARINGS = 7
+"""Of the Gram matrix: 2^7 = 128 steps of power iteration at once. The norm is at most r^(1/512) too large where r
+singular values share the top: 0.14% for two, 1% for all 128 of a layer."""
 
-ITERATIONS_AT_START = 200
-ITERATIONS_PER_UPDATE = 4
-
-
-def init_spectral(key: Key[Array, ""], mlp: MLP) -> SpectralState:
-    """Vectors for a fresh network, iterated until they have settled."""
-    keys = jax.random.split(key, len(mlp.layers))
-    left = tuple(_unit(jax.random.normal(k, (lay.weight.shape[0],))) for k, lay in zip(keys, mlp.layers, strict=True))
-    right = tuple(_unit(v @ lay.weight) for v, lay in zip(left, mlp.layers, strict=True))
-    return advance_spectral(mlp, SpectralState(left, right), ITERATIONS_AT_START)
+ROUNDING = 1e-5
+"""What float32 may lose on the way; the norm is larger by this share, so that the bound stays a bound."""
 
 
-def advance_spectral(mlp: MLP, state: SpectralState, iterations: int = ITERATIONS_PER_UPDATE) -> SpectralState:
-    """Power iteration towards the current weights; called once after each update of them."""
+def measure_spectral(mlp: MLP) -> SpectralState:
+    """Norms and vectors of the current weights; called once after each update of them.
 
-    def once(_: int, state: SpectralState) -> SpectralState:
-        left = tuple(_unit(lay.weight @ v) for lay, v in zip(mlp.layers, state.right, strict=True))
-        right = tuple(_unit(u @ lay.weight) for lay, u in zip(mlp.layers, left, strict=True))
-        return SpectralState(left, right)
+    Power iteration that is carried along approaches the largest singular value from below and loses it when another
+    one overtakes. Repeated squaring of the Gram matrix gives an upper bound instead (the Schatten norm of a high
+    order, "Gram iteration"), and it starts from the weights alone.
+    """
+    left, right, norm = zip(*(_leading(layer.weight) for layer in mlp.layers), strict=True)
+    return jax.lax.stop_gradient(SpectralState(left, right, norm))
 
-    return jax.lax.stop_gradient(jax.lax.fori_loop(0, iterations, once, state))
+
+def _leading(weight: Float[Array, "inputs outputs"]) -> tuple[Array, Array, Array]:
+    wide = weight.shape[0] < weight.shape[1]
+    w = weight.T if wide else weight  # now the Gram matrix W^T W is the smaller of the two
+    precise = jax.lax.Precision.HIGHEST
+
+    def square(_: int, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        power, log_scale = carry
+        power = jnp.matmul(power, power, precision=precise)
+        size = jnp.linalg.norm(power) + 1e-30
+        return power / size, 2.0 * log_scale + jnp.log(size)
+
+    gram = jnp.matmul(w.T, w, precision=precise)
+    size = jnp.linalg.norm(gram) + 1e-30  # weights that are all zero stay so
+    # ||G^(2^k)||_F = exp(log_scale), and sigma^2 is at most its 2^k-th root
+    power, log_scale = jax.lax.fori_loop(0, SQUARINGS, square, (gram / size, jnp.log(size)))
+    norm = jnp.exp(0.5 * log_scale / 2**SQUARINGS) * (1.0 + ROUNDING)
+    v = _unit(power[:, jnp.argmax(jnp.diagonal(power))])  # a column that is sure to see the leading vector
+    u = _unit(jnp.matmul(w, v, precision=precise))
+    return (v, u, norm) if wide else (u, v, norm)
 
 
 def normalise(mlp: MLP, state: SpectralState) -> MLP:
-    """The network with every layer's spectral norm brought to 1, hence 1-Lipschitz (ReLU is, too).
+    """The network with every layer's spectral norm brought to 1 or just below, hence 1-Lipschitz (ReLU is, too).
 
-    The gradient flows through the norm u^T W v; the vectors u and v are constants.
+    Forward, a layer is divided by its norm in `state`; the gradient is that of u^T W v, with u and v constants.
     """
     layers = []
-    for layer, u, v in zip(mlp.layers, state.left, state.right, strict=True):
-        norm = u @ layer.weight @ v
-        layers.append(Linear(layer.weight / (norm * (1.0 + SLACK)), layer.bias))
+    for layer, u, v, norm in zip(mlp.layers, *state, strict=True):
+        estimate = u @ layer.weight @ v
+        divisor = norm + (estimate - jax.lax.stop_gradient(estimate))
+        layers.append(Linear(layer.weight / divisor, layer.bias))
     return MLP(tuple(layers), mlp.activation)
 
 

@@ -18,9 +18,8 @@ from wanderlust.nets import (
     GLOROT_UNIFORM,
     MLP,
     SpectralState,
-    advance_spectral,
     init_mlp,
-    init_spectral,
+    measure_spectral,
     normalise,
 )
 from wanderlust.skills import ContinuousSkills, SkillSpace
@@ -30,7 +29,7 @@ from wanderlust.types import Transition
 
 
 class LsdState(NamedTuple):
-    """phi's raw weights, the singular vectors that normalise them, and the optimiser."""
+    """phi's raw weights, what normalises them, and the optimiser."""
 
     encoder: MLP
     spectral: SpectralState
@@ -45,9 +44,8 @@ class Lsd:
     skills: SkillSpace
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> LsdState:
-        weights, vectors = jax.random.split(key)
-        encoder = init_mlp(weights, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
-        return LsdState(encoder, init_spectral(vectors, encoder), self._optimizer.init(encoder))
+        encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
+        return LsdState(encoder, measure_spectral(encoder), self._optimizer.init(encoder))
 
     # --- reward ------------------------------------------------------------------------------------------------
 
@@ -69,7 +67,7 @@ class Lsd:
         loss, grads = jax.value_and_grad(self.loss)(state.encoder, state.spectral, batch)
         updates, opt = self._optimizer.update(grads, state.opt)
         encoder = optax.apply_updates(state.encoder, updates)
-        return LsdState(encoder, advance_spectral(encoder, state.spectral), opt), {"phi_loss": loss}
+        return LsdState(encoder, measure_spectral(encoder), opt), {"phi_loss": loss}
 
     @property
     def _optimizer(self) -> optax.GradientTransformation:

@@ -64,13 +64,23 @@ ROWS = (
 
 
 def reproduce(
-    out: Path, work: Path, seeds: int = 8, changes: tuple[str, ...] = (), quiet: bool = False
+    out: Path,
+    work: Path,
+    seeds: int = 8,
+    changes: tuple[str, ...] = (),
+    only: tuple[str, ...] = (),
+    quiet: bool = False,
 ) -> tuple[dict[str, Any], str]:
     """Train what is not trained yet under `work`, measure, write JSON and Markdown under `out`, return both."""
+    methods = [row.method for row in ROWS]
+    if unknown := [name for name in only if name not in methods]:
+        raise UserError(f"there is no row {unknown[0]!r}; known: {', '.join(methods)}")
     began = time.monotonic()
     devices.prepare(seeds)
     rows = []
     for row in ROWS:
+        if only and row.method not in only:
+            continue
         run, interrupted = _trained(row, work, seeds, changes, quiet)
         if interrupted:
             raise KeyboardInterrupt(f"stopped; the same command goes on from the checkpoint in {run.path}")
