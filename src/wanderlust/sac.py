@@ -145,7 +145,9 @@ def twin_values(
     critics: Critic, obs: Float[Array, "batch obs"], skill: Float[Array, "batch skill"], action: Float[Array, "batch a"]
 ) -> Float[Array, "2 batch"]:
     """Both critics' values of a batch."""
-    return jax.vmap(lambda critic: jax.vmap(critic)(obs, skill, action))(critics)
+    # Inputs get the critics' axis too: a product of two batched operands needs no transposition of its result.
+    inputs = (jnp.broadcast_to(x, (2, *x.shape)) for x in (obs, skill, action))
+    return jax.vmap(jax.vmap(Critic.__call__, in_axes=(None, 0, 0, 0)))(critics, *inputs)
 
 
 def sample_actions(
