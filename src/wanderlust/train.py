@@ -228,6 +228,16 @@ def _reward_reader(
     return lambda _, batch: parts.method.reward(method, parts.view.transition_for_method(batch))
 
 
+def _each_seed(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Map over the seed axis: side by side on an accelerator, one after the other on a CPU.
+
+    A CPU core gains nothing from wider products, and the arrays of one seed fit its caches.
+    """
+    if jax.default_backend() == "cpu":
+        return lambda *args: jax.lax.map(lambda one: f(*one), args)
+    return jax.vmap(f)
+
+
 def _learn_all(
     parts: Parts, state: TrainState, worlds: Worlds, fresh: Transition, key: Array, learn_key: Array
 ) -> tuple[TrainState, Metrics]:
@@ -241,8 +251,8 @@ def _learn_all(
         learner, metrics = learn(parts, learner, replay, fresh, key)
         return learner, replay, metrics
 
-    by_seed = jax.vmap(one_seed, in_axes=(0, 0, 1, 0))
-    learner, replay, metrics = by_seed(state.learner, state.replay, fresh, learn_key)
+    fresh = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), fresh)
+    learner, replay, metrics = _each_seed(one_seed)(state.learner, state.replay, fresh, learn_key)
     return TrainState(learner, worlds, replay, key), metrics
 
 
