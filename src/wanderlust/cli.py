@@ -5,6 +5,7 @@ import dataclasses
 import io
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -237,24 +238,27 @@ def _train_and_report(console: Console, run: Any, budget_seconds: float | None) 
     outcome = api.train(run, budget_seconds)
     if outcome.reason == "interrupted":
         console.print(
-            f"stopped at epoch {outcome.epoch} and saved; go on with: wanderlust discover --resume {run.path}",
+            f"stopped at epoch {outcome.epoch} and saved; go on with: {_program()} discover --resume {run.path}",
             soft_wrap=True,
         )
         return EXIT_INTERRUPTED
     if outcome.reason == "budget":
         console.print(
-            f"budget spent at epoch {outcome.epoch}; go on with: wanderlust discover --resume {run.path}",
+            f"budget spent at epoch {outcome.epoch}; go on with: {_program()} discover --resume {run.path}",
             soft_wrap=True,
         )
     _report_evaluation(console, run, 200, 0)
     console.print("try next:")
-    console.print(f"  wanderlust reach {run.path} --goal 12 4 --goal -5 9", soft_wrap=True)
-    console.print(
-        f"  python -c \"import wanderlust; print(wanderlust.load('{run.path}').sample(3))\"",
-        soft_wrap=True,
-        highlight=False,
-    )
+    console.print(f"  {_program()} reach {run.path} --goal 12 4 --goal -5 9", soft_wrap=True)
+    console.print(f"  {_program()} discover {config.env.name} --discrete 16 --seeds 4", soft_wrap=True)
     return 0
+
+
+def _program() -> str:
+    """How this command can be called again from where the user stands."""
+    if shutil.which("wanderlust"):
+        return "wanderlust"
+    return sys.argv[0] if Path(sys.argv[0]).name == "wanderlust" else "python -m wanderlust"
 
 
 def _report_evaluation(console: Console, run: Any, episodes: int, seed: int) -> None:

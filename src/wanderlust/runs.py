@@ -113,8 +113,17 @@ class Run:
         if kept or (self.path / "metrics.jsonl").exists():
             write_atomic(self.path / "metrics.jsonl", "".join(f"{line}\n" for line in kept))
 
+    def commit(self) -> str | None:
+        """The commit the run was started from, as far as its provenance says."""
+        return self._provenance().get("commit")
+
     def resumed(self) -> None:
         """Note in the provenance that the run goes on, and where."""
+        record = self._provenance()
+        record.setdefault("resumed", []).append(provenance(self.config))
+        write_json(self.path / "provenance.json", record)
+
+    def _provenance(self) -> dict[str, Any]:
         path = self.path / "provenance.json"
         try:
             record = json.loads(read_text(path, "the run's provenance")) if path.exists() else {}
@@ -122,8 +131,7 @@ class Run:
             record = None
         if not isinstance(record, dict):
             raise UserError(f"{path} is damaged: it is not a JSON object; delete it to go on without it")
-        record.setdefault("resumed", []).append(provenance(self.config))
-        write_json(path, record)
+        return record
 
     # --- checkpoints -------------------------------------------------------------------------------------------
 

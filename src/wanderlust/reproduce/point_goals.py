@@ -24,7 +24,7 @@ from wanderlust.recipes import get_recipe, with_random_start
 from wanderlust.runs import Run, provenance
 from wanderlust.skillset import load_learner
 
-EPISODES = 500
+EPISODES = 200
 """Episodes per seed and task."""
 
 RADII = (1.0, 2.0, 3.0, 5.0)
@@ -146,6 +146,7 @@ def _measure(row: Row, run: Run) -> dict[str, Any]:
         "label": row.label,
         "method": row.method,
         "start_range": row.start_range,
+        "trained_at_commit": run.commit(),
         "training_seconds": run.metrics()[-1]["seconds"],
         "by_radius": tables,
         "paper": {
