@@ -15,14 +15,14 @@ from wanderlust.nets import GLOROT_UNIFORM, init_mlp
 from wanderlust.recipes import get_recipe
 from wanderlust.skills import DiscreteSkills, SkillSpace
 
-SEEDS, COUNT = 4, 16
+SEEDS, FEW, COUNT = 8, 2, 16
 
 
-def small(skills, start_range):
+def small(skills, start_range, seeds):
     config = get_recipe("laptop", "point", "lsd", skills)
     return dataclasses.replace(
         config,
-        seeds=SEEDS,
+        seeds=seeds,
         env=dataclasses.replace(config.env, start_range=start_range),
         method=dataclasses.replace(config.method, hidden=(32, 32)),
         sac=dataclasses.replace(config.sac, hidden=(32, 32)),
@@ -63,7 +63,7 @@ class Unconstrained:
 @pytest.fixture(scope="module", params=["lsd", "unconstrained"])
 def stretch(request):
     """The method, and after every 50 epochs how far phi stretches the worst of many random pairs, in each seed."""
-    parts = train.assemble(small(SkillConfig("continuous", 2), start_range=10.0))
+    parts = train.assemble(small(SkillConfig("continuous", 2), start_range=10.0, seeds=FEW))
     if request.param == "unconstrained":
         parts = dataclasses.replace(parts, method=Unconstrained(parts.config.method, parts.skills))
     a, b = jax.random.split(jax.random.key(0))
@@ -85,7 +85,7 @@ def stretch(request):
 
 def test_phi_blows_up_without_the_constraint_and_only_then(stretch):
     name, worst = stretch
-    assert worst.shape == (6, SEEDS)
+    assert worst.shape == (6, FEW)
     if name == "lsd":
         assert worst.max() <= 1.0 + 1e-5
         assert worst[-1].min() > 0.8  # and it uses what the constraint leaves
@@ -108,10 +108,10 @@ class PlainOneHot(DiscreteSkills):
 @pytest.fixture(scope="module", params=[DiscreteSkills, PlainOneHot])
 def directions(request):
     """The skill space, and the direction in which each skill of each seed ends up: [seeds, skills, xy]."""
-    parts = train.assemble(small(SkillConfig("discrete", COUNT), start_range=0.0))
+    parts = train.assemble(small(SkillConfig("discrete", COUNT), start_range=0.0, seeds=SEEDS))
     skills = request.param(COUNT)
     parts = dataclasses.replace(parts, skills=skills, method=Lsd(parts.config.method, skills))
-    state, _ = train.fused_driver(parts)(train.init(parts), 200)
+    state, _ = train.fused_driver(parts)(train.init(parts), 150)
 
     @jax.jit
     @jax.vmap
@@ -125,18 +125,19 @@ def directions(request):
     return request.param, moved / length
 
 
-def test_discrete_skills_drift_together_without_the_zero_centred_code_and_only_then(directions):
-    """With one-hot codes all skills drift one way; with codes that sum to zero the drifts cancel.
+def test_discrete_skills_collapse_without_the_zero_centred_code_and_only_then(directions):
+    """With one-hot codes all 16 skills go the same way in most seeds; with codes that sum to zero they spread.
 
-    Not into a single behaviour for good: on a plane, one-hot codes earn most from two orthogonal directions, whose
-    resultant is 1/sqrt(2). Training starts from one shared direction and relaxes to that; here it is still above.
+    Not in all seeds for good: on a plane, one-hot codes earn more from two orthogonal directions, whose resultant is
+    1/sqrt(2), and some seeds find that after they had collapsed. None of them ever uses the opposite direction.
     """
     space, unit = directions
     mean = unit.mean(axis=1)
     resultant = np.linalg.norm(mean, axis=1)  # 1: all skills go the same way
     cosine = np.einsum("skd,sd->sk", unit, mean / resultant[:, None])
     if space is PlainOneHot:
-        assert resultant.min() > 1 / np.sqrt(2)
+        assert np.median(resultant) > 0.95
+        assert resultant.min() > 0.6
         assert cosine.min() > 0.0  # all in one half-plane
     else:
         assert resultant.max() < 0.6
