@@ -5,6 +5,7 @@ import dataclasses
 import io
 import os
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -238,20 +239,24 @@ def _train_and_report(console: Console, run: Any, budget_seconds: float | None) 
     outcome = api.train(run, budget_seconds)
     if outcome.reason == "interrupted":
         console.print(
-            f"stopped at epoch {outcome.epoch} and saved; go on with: {_program()} discover --resume {run.path}",
+            f"stopped at epoch {outcome.epoch} and saved; go on with: {_program()} discover --resume {_quoted(run)}",
             soft_wrap=True,
         )
         return EXIT_INTERRUPTED
     if outcome.reason == "budget":
         console.print(
-            f"budget spent at epoch {outcome.epoch}; go on with: {_program()} discover --resume {run.path}",
+            f"budget spent at epoch {outcome.epoch}; go on with: {_program()} discover --resume {_quoted(run)}",
             soft_wrap=True,
         )
     _report_evaluation(console, run, 200, 0)
     console.print("try next:")
-    console.print(f"  {_program()} reach {run.path} --goal 12 4 --goal -5 9", soft_wrap=True)
+    console.print(f"  {_program()} reach {_quoted(run)} --goal 12 4 --goal -5 9", soft_wrap=True)
     console.print(f"  {_program()} discover {config.env.name} --discrete 16 --seeds 4", soft_wrap=True)
     return 0
+
+
+def _quoted(run: Any) -> str:
+    return shlex.quote(str(run.path))
 
 
 def _program() -> str:
@@ -313,8 +318,10 @@ def _one_line(complaint: str, argv: list[str]) -> str:
     words = re.sub(expected, r"\2 is not of type \1", words)
     title = re.match(r"(Unrecognized options|Value error|Required options|Missing \w+|Invalid choice)\s+(?=\S)", words)
     words = words[title.end() :] if title else words
+    words = re.sub(r" Perhaps you meant: (--\S+).*", r"; did you mean \1?", words)
+    words = re.sub(r" (Available subcommands:)", r"; \1", words)
     command = argv[0] if argv and argv[0] in COMMANDS else ""
-    return f"{words.rstrip('.')}; see {' '.join(filter(None, ('wanderlust', command, '--help')))}"
+    return f"{words.rstrip('.?')}; see {' '.join(filter(None, ('wanderlust', command, '--help')))}"
 
 
 def main(argv: list[str] | None = None) -> None:

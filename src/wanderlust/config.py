@@ -33,7 +33,7 @@ class PointConfig:
     """Networks see the state divided by its standard deviation under a random policy, as on the paper's robots."""
 
     def __post_init__(self) -> None:
-        _require(self.start_range >= 0, f"env.start_range is {self.start_range}; it must be 0 or larger")
+        _require(0 <= self.start_range <= 1e6, f"env.start_range is {self.start_range}; it must be in [0, 1e6]")
         _require(self.episode_length >= 1, f"env.episode_length is {self.episode_length}; it must be at least 1")
 
 
@@ -127,6 +127,11 @@ class ScheduleConfig:
         for name in ("epochs", "worlds", "steps", "sac_steps", "sac_batch", "method_steps", "replay_collections"):
             _require(getattr(self, name) >= 1, f"schedule.{name} is {getattr(self, name)}; it must be at least 1")
         _require(self.method_batch >= 0, f"schedule.method_batch is {self.method_batch}; it must be 0 or larger")
+        _require(
+            self.collection * self.replay_collections < 2**31,
+            f"schedule.worlds x steps x replay_collections is {self.collection * self.replay_collections}; "
+            "it must be below 2^31",
+        )
         _require(
             self.order == "sac-first" or self.sac_steps == self.method_steps,
             f"schedule.order is interleaved, so schedule.method_steps ({self.method_steps}) "
@@ -251,8 +256,9 @@ def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
     if origin is tuple:
         _require(isinstance(data, list | tuple), f"{where}: {spot} is {data!r}; it must be a list")
         return tuple(build(args[0], v, where, f"{path}[{i}]") for i, v in enumerate(data))
-    if kind is float and isinstance(data, int) and not isinstance(data, bool):
-        return float(data)
+    if kind in (int, float) and isinstance(data, int) and not isinstance(data, bool):
+        _require(abs(data) < 2**31, f"{where}: {spot} is out of range; it must be below 2^31")
+        return kind(data)
     if kind is float and isinstance(data, float):
         _require(math.isfinite(data), f"{where}: {spot} is {data}; it must be a finite number")
     ok = isinstance(data, kind) and not (isinstance(data, bool) and kind is not bool)

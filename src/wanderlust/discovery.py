@@ -1,5 +1,7 @@
 """One run from its folder to its evaluation: train in chunks, log, save, stop cleanly, go on."""
 
+import math
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -50,13 +52,15 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
     total = config.schedule.epochs
+    if 0 < epoch < total:
+        run.resumed()
     before = run.metrics()
     spent = before[-1].get("seconds", 0.0) if before else 0.0
     compiling, reason = True, "finished"
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
         if epoch < total:
-            line.note("compiling the training program (kept for the next run)")
+            line.note("compiling the training program, or fetching it from the cache")
         while epoch < total:
             chunk_began = time.monotonic()
             count = min(config.log_every - epoch % config.log_every, total - epoch)
@@ -134,7 +138,7 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
 def start(config: RunConfig, out: Path | None) -> Run:
     """Make the folder of a new run."""
     devices.prepare(config.seeds)
-    train.assemble(config)  # whatever cannot be built is refused before a folder is made
+    _check_memory(train.assemble(config))  # whatever cannot be built is refused before a folder is made
     return Run.create(out or default_folder(config), config)
 
 
@@ -142,8 +146,19 @@ def resume(path: Path) -> Run:
     """Open the folder of a run to go on with it."""
     run = Run.open(path)
     devices.prepare(run.config.seeds)
-    run.resumed()
     return run
+
+
+def _check_memory(parts: train.Parts) -> None:
+    """Refuse a run whose state alone would not fit the machine."""
+    state = jax.eval_shape(lambda: train.init(parts))
+    need = sum(math.prod(x.shape) * 4 for x in jax.tree.leaves(state))
+    have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if need > have:
+        raise UserError(
+            f"this run needs {need / 2**30:,.1f} GiB for networks and replay, and the machine has {have / 2**30:,.1f}; "
+            "fewer worlds, seeds or replay_collections, or smaller networks, need less"
+        )
 
 
 def default_folder(config: RunConfig) -> Path:

@@ -21,7 +21,7 @@ from wanderlust.types import Rollout
 def evaluate(run: Run, episodes: int = 200, seed: int = 0) -> dict[str, Any]:
     """Play `episodes` random skills per seed with mode and with sampled actions; write and return the measures."""
     parts = train.assemble(run.config)
-    learner = load_learner(run, parts)
+    epoch, learner = load_learner(run, parts)
     keys = jax.random.split(jax.random.key(seed), run.config.seeds)
 
     def one_seed(learner: train.Learner, key: Key[Array, ""]) -> tuple[Rollout, Rollout, Array, Array]:
@@ -42,7 +42,6 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0) -> dict[str, Any]:
         "distance": [float(np.linalg.norm((x[-1] - x[0])[:, where], axis=-1).mean()) for x in mode.obs],
         "alignment": [alignment(b - a, c) for a, b, c in zip(phi_first, phi_last, codes, strict=True)],
     }
-    epoch = max(run.checkpoints())
     result = {
         "name": run.config.name,
         "recipe": run.config.recipe,

@@ -39,9 +39,11 @@ def draw_trajectories(run: Path) -> Path:
         colours = skill_colours(skill[i], data.about["skills"])
         axes.add_collection(LineCollection(list(lines), colors=colours, linewidths=0.8, alpha=0.85))
         axes.autoscale_view()
-        axes.set_aspect("equal" if position.shape[-1] > 1 else "auto", adjustable="datalim")
+        axes.set_aspect("equal" if position.shape[-1] > 1 else "auto")
         axes.set_title(f"seed {facts['seeds'][i]}: {facts['metrics']['coverage_mode']['per_seed'][i]} bins", fontsize=9)
-    figure.suptitle(f"{facts['name']}: {facts['episodes']} random skills after {facts['env_steps']:,} steps")
+    figure.suptitle(
+        f"{facts['name']}: {facts['episodes']} random skills after {facts['env_steps']:,} steps{_of(position)}"
+    )
     figure.supxlabel("x")
     figure.supylabel("y" if position.shape[-1] > 1 else "time")
     return _save(figure, run / "evaluation" / "trajectories.png")
@@ -56,17 +58,20 @@ def draw_phi(run: Path) -> Path:
     for i, axes in enumerate(panels):
         y = last[i][:, 1] if last.shape[-1] > 1 else np.zeros(len(last[i]))
         axes.scatter(last[i][:, 0], y, c=skill_colours(skill[i], data.about["skills"]), s=10)
-        axes.set_aspect("equal", adjustable="datalim")
+        axes.set_aspect("equal")
         axes.set_title(f"seed {facts['seeds'][i]}", fontsize=9)
-    figure.suptitle(f"{facts['name']}: $\\phi(s_T)$ of {facts['episodes']} random skills")
+    dims = last.shape[-1]
+    part = f", first 2 of {dims} dimensions" if dims > 2 else ""
+    figure.suptitle(f"{facts['name']}: $\\phi(s_T)$ of {facts['episodes']} random skills{part}{_of(last)}")
     figure.supxlabel("$\\phi_1$")
-    figure.supylabel("$\\phi_2$")
+    figure.supylabel("$\\phi_2$" if dims > 1 else "")
     return _save(figure, run / "evaluation" / "phi.png")
 
 
 def draw_learning_curve(run: Path) -> Path:
     """Coverage and reward over environment steps: the mean over seeds and its 95% confidence interval."""
-    rows = read_rows(run / "metrics.jsonl")
+    needed = {"env_steps", "coverage", "reward"}
+    rows = [row for row in read_rows(run / "metrics.jsonl") if needed <= set(row)]
     if not rows:
         raise UserError(f"{run / 'metrics.jsonl'} is missing or damaged: there is no learning curve to draw")
     steps = [row["env_steps"] for row in rows]
@@ -96,11 +101,11 @@ def draw_reach(run: Path) -> Path:
     segments = np.stack([path[:-1], path[1:]], axis=1)
     trail = LineCollection(list(segments), cmap="viridis", linewidths=1.6, array=np.arange(len(segments)))
     axes.add_collection(trail)
-    axes.plot(*path[0], marker="s", color="black", label="start")
+    axes.plot(*path[0], marker="s", markersize=9, fillstyle="none", linestyle="none", color="black", label="start")
     for n, leg in enumerate(facts["legs"], 1):
         colour = "tab:green" if leg["reached"] else "tab:red"
         axes.add_patch(matplotlib.patches.Circle(leg["goal"], facts["radius"], color=colour, alpha=0.3))
-        axes.annotate(str(n), leg["goal"], ha="center", va="center")
+        axes.annotate(str(n), leg["goal"], ha="left", va="bottom", xytext=(7, 7), textcoords="offset points")
     axes.autoscale_view()
     axes.set_aspect("equal", adjustable="datalim")
     axes.grid(alpha=0.3)
@@ -133,10 +138,15 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
     rows = -(-shown // columns)
     side = 5.2 if shown == 1 else 3.2
     figure = Figure(figsize=(side * columns, side * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False)
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for spare in grid.flat[shown:]:
         spare.axis("off")
     return figure, list(grid.flat[:shown])
+
+
+def _of(per_seed: NDArray[np.floating]) -> str:
+    """What a title says where not all seeds are shown."""
+    return f" (first {MOST_PANELS} of {len(per_seed)} seeds)" if len(per_seed) > MOST_PANELS else ""
 
 
 def _save(figure: Figure, path: Path) -> Path:

@@ -86,16 +86,17 @@ class Run:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Keep other processes from training the same run; clear away what a killed one left half-written."""
-        folder = os.open(self.path, os.O_RDONLY)
+        lock = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for leftover in self.path.rglob(".*.tmp"):
-                leftover.unlink()
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for folder in (self.path, self.path / "checkpoints"):
+                for leftover in folder.glob(".*.tmp"):
+                    leftover.unlink()
             yield
         except BlockingIOError:
             raise UserError(f"another process is training {self.path}; wait for it or stop it first") from None
         finally:
-            os.close(folder)
+            os.close(lock)
 
     # --- metrics -----------------------------------------------------------------------------------------------
 

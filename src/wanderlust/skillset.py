@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -98,14 +97,14 @@ def load(run: Run | Path | str, seed: int = 0) -> Skills:
     if not 0 <= seed < run.config.seeds:
         raise UserError(f"{run.path} has no seed {seed}; it has {run.config.seeds}, counted from 0")
     parts = train.assemble(run.config)
-    learner = load_learner(run, parts)
+    _, learner = load_learner(run, parts)
     return Skills(parts, jax.tree.map(lambda x: x[seed], learner))
 
 
-def load_learner(run: Run, parts: train.Parts) -> train.Learner:
-    """What all seeds of a run have learned, with their seed axis."""
+def load_learner(run: Run, parts: train.Parts) -> tuple[int, train.Learner]:
+    """The newest checkpoint's epoch, and what all seeds have learned by then, with their seed axis."""
     skeleton = jax.eval_shape(lambda: train.init(parts)).learner
-    return run.load(skeleton, part="learner")[1]
+    return run.load(skeleton, part="learner")
 
 
 def _mode(parts: train.Parts, learner: train.Learner, obs: Any, skill: Any) -> Any:
@@ -121,5 +120,5 @@ def _phi(parts: train.Parts, learner: train.Learner, obs: Any) -> Any:
 
 
 def _unbatch(x: Any, single: bool) -> NDArray[np.float32]:
-    array = np.asarray(jnp.asarray(x))
+    array = np.asarray(x)
     return array[0] if single else array

@@ -2,7 +2,7 @@
 
 `fused` compiles collection and learning into one program; `split` moves the worlds on the host between compiled
 calls, for engines that cannot be compiled. Seeds are an axis: every array of a `TrainState` leads with it, learners
-are vmapped over it, and an engine sees seeds x worlds as one batch.
+are mapped over it, and an engine sees seeds x worlds as one batch.
 """
 
 import dataclasses

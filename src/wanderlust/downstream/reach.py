@@ -15,21 +15,19 @@ from wanderlust.files import write_json
 from wanderlust.runs import Run
 from wanderlust.skillset import load_learner
 
-DEFAULT_RADIUS = 1.0
-DEFAULT_LIMIT = 100
-
 
 def reach(
     run: Run,
     goals: list[tuple[float, ...]],
-    radius: float = DEFAULT_RADIUS,
-    limit: int = DEFAULT_LIMIT,
+    radius: float = 1.0,
+    limit: int = 100,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Follow goals in order from the origin; `limit` steps each. Writes RUN/reach/reach.json and returns it."""
     _check(run, goals, radius, limit, seed)
     parts = train.assemble(run.config)
-    learner = jax.tree.map(lambda x: x[seed], load_learner(run, parts))
+    epoch, learners = load_learner(run, parts)
+    learner = jax.tree.map(lambda x: x[seed], learners)
     world = parts.world.from_origin()
     position = list(world.spec.position_dims)
     one_step = partial(step_towards, parts, learner)
@@ -49,7 +47,7 @@ def reach(
         legs.append({"goal": list(goal), "reached": away <= radius, "steps": used, "distance": round(away, 4)})
     result = {
         "name": run.config.name,
-        "epoch": max(run.checkpoints()),
+        "epoch": epoch,
         "seed": run.config.seed + seed,
         "radius": radius,
         "steps_per_goal": limit,

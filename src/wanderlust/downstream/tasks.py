@@ -73,7 +73,7 @@ class GoalTask:
 
 
 POINT_RADIUS = 3.0
-"""The paper does not give PointEnv's reach radius; 3 is what it uses for all its other goal tasks."""
+"""The paper does not give PointEnv's reach radius; 3 is what it uses for the goal tasks of Ant and Humanoid."""
 
 
 def point_goal(goal_range: float, radius: float = POINT_RADIUS) -> GoalTask:

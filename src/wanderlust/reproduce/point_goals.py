@@ -76,7 +76,8 @@ def reproduce(
     if unknown := [name for name in only if name not in methods]:
         raise UserError(f"there is no row {unknown[0]!r}; known: {', '.join(methods)}")
     began = time.monotonic()
-    devices.prepare(seeds)
+    config = _config(ROWS[0], seeds, changes)
+    devices.prepare(config.seeds)
     rows = []
     for row in ROWS:
         if only and row.method not in only:
@@ -85,11 +86,10 @@ def reproduce(
         if interrupted:
             raise KeyboardInterrupt(f"stopped; the same command goes on from the checkpoint in {run.path}")
         rows.append(_measure(row, run))
-    first = _config(ROWS[0], seeds, changes).seed
     result = {
         "item": "point-goals",
-        "provenance": provenance(get_recipe("paper", "point", "lsd", SkillConfig())),
-        "seeds": list(range(first, first + seeds)),
+        "provenance": provenance(config),
+        "seeds": list(range(config.seed, config.seed + config.seeds)),
         "episodes_per_seed_and_task": EPISODES,
         "changes": list(changes),
         "radius": POINT_RADIUS,
@@ -123,7 +123,7 @@ def _trained(row: Row, work: Path, seeds: int, changes: tuple[str, ...], quiet: 
 def _measure(row: Row, run: Run) -> dict[str, Any]:
     parts = train.assemble(run.config)
     parts = dataclasses.replace(parts, world=parts.world.from_origin())
-    learner = load_learner(run, parts)
+    _, learner = load_learner(run, parts)
     keys = jax.random.split(jax.random.key(0), run.config.seeds)
     play = jax.jit(jax.vmap(lambda task, one, key: follow(parts, one, task, EPISODES, key), in_axes=(None, 0, 0)))
 
@@ -145,7 +145,7 @@ def _measure(row: Row, run: Run) -> dict[str, Any]:
     return {
         "label": row.label,
         "method": row.method,
-        "start_range": row.start_range,
+        "start_range": run.config.env.start_range,
         "trained_at_commit": run.commit(),
         "training_seconds": run.metrics()[-1]["seconds"],
         "by_radius": tables,
@@ -167,7 +167,8 @@ def _markdown(result: dict[str, Any]) -> str:
         f"`wanderlust reproduce point-goals`, {len(result['seeds'])} seeds, "
         f"{result['episodes_per_seed_and_task']} episodes per seed and task, reach radius {result['radius']:g}; "
         f"mean ± standard error over seeds. Commit {where['commit']}, {where['device']['kind']} "
-        f"({where['device']['cpu_cores']} cores), training {result['training_seconds'] / 60:.1f} min in all.",
+        f"({where['device']['cpu_cores']} cores), training {result['training_seconds'] / 60:.1f} min in all, "
+        f"at {', '.join(sorted({str(row['trained_at_commit']) for row in result['rows']}))}.",
         *([f"Changed from the recipe: {', '.join(result['changes'])}."] if result["changes"] else []),
     ]
     for task, symbol, ranges in (("PointGoal", "g_s", GOAL_RANGES), ("PointMultiGoals", "g_m", MULTI_RANGES)):
