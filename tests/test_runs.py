@@ -298,7 +298,7 @@ def test_what_is_no_run_is_refused(tmp_path):
 def test_broken_provenance_is_one_line(tmp_path, text):
     run = copy_of(trained(), tmp_path / "run")
     (run.path / "provenance.json").write_text(text)
-    assert str(run.path / "provenance.json") in one_line(discovery.resume, run.path)
+    assert str(run.path / "provenance.json") in one_line(run.resumed)
     assert (run.path / "provenance.json").read_text() == text
 
 
