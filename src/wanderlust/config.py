@@ -257,7 +257,8 @@ def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
         _require(isinstance(data, list | tuple), f"{where}: {spot} is {data!r}; it must be a list")
         return tuple(build(args[0], v, where, f"{path}[{i}]") for i, v in enumerate(data))
     if kind in (int, float) and isinstance(data, int) and not isinstance(data, bool):
-        _require(abs(data) < 2**31, f"{where}: {spot} is out of range; it must be below 2^31")
+        shown = data if abs(data) < 10**30 else "out of range"
+        _require(abs(data) < 2**31, f"{where}: {spot} is {shown}; it must be below 2^31")
         return kind(data)
     if kind is float and isinstance(data, float):
         _require(math.isfinite(data), f"{where}: {spot} is {data}; it must be a finite number")
