@@ -14,6 +14,7 @@ from wanderlust.errors import UserError
 T = TypeVar("T")
 
 Driver = Literal["fused", "split"]
+Variant = Literal["", "xy", "o", "xyo"]
 
 
 def _require(ok: bool, message: str) -> None:
@@ -62,7 +63,7 @@ class MethodConfig:
     """The skill-discovery method and the network it learns beside the policy (phi, or a discriminator)."""
 
     name: str
-    view: Literal["", "xy", "o", "xyo"] = ""
+    view: Variant = ""
     """What is seen: xy = the method's network sees the position only; o = policy and critics do not see it."""
     hidden: tuple[int, ...] = (1024, 1024)
     learning_rate: float = 3e-5

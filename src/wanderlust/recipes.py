@@ -6,7 +6,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from wanderlust.config import MethodConfig, PointConfig, RunConfig, SacConfig, ScheduleConfig, SkillConfig
+from wanderlust.config import MethodConfig, PointConfig, RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant
 from wanderlust.errors import UserError
 from wanderlust.methods import parse_method
 
@@ -18,7 +18,7 @@ DESCRIPTIONS = {
 }
 
 
-def _point_paper(name: str, view: str, skills: SkillConfig) -> RunConfig:
+def _point_paper(name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """The appendix's numbers for PointEnv, and choices of our own where it is silent (`docs/point-goals.md`).
 
     Said there: two layers of 128 units, 5,000 epochs of 50 episodes of 10 steps, four minibatches of 500. As in the
@@ -28,7 +28,7 @@ def _point_paper(name: str, view: str, skills: SkillConfig) -> RunConfig:
     """
     return RunConfig(
         env=PointConfig(),
-        method=MethodConfig(name, view, hidden=(128, 128), learning_rate=3e-4),  # type: ignore[arg-type]
+        method=MethodConfig(name, view, hidden=(128, 128), learning_rate=3e-4),
         skills=skills,
         sac=SacConfig(
             hidden=(128, 128),
@@ -43,7 +43,7 @@ def _point_paper(name: str, view: str, skills: SkillConfig) -> RunConfig:
     )
 
 
-def _point_laptop(name: str, view: str, skills: SkillConfig) -> RunConfig:
+def _point_laptop(name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """Smaller networks, a short horizon, targets moved at every step, no terminal flag at the time limit.
 
     The short horizon and the larger alpha matter: actions live in a box, so the farthest-reaching policy goes to its
@@ -53,7 +53,7 @@ def _point_laptop(name: str, view: str, skills: SkillConfig) -> RunConfig:
     rate = 1e-3
     return RunConfig(
         env=PointConfig(start_range=10.0),
-        method=MethodConfig(name, view, hidden=(64, 64), learning_rate=rate),  # type: ignore[arg-type]
+        method=MethodConfig(name, view, hidden=(64, 64), learning_rate=rate),
         skills=skills,
         sac=SacConfig(
             hidden=(64, 64),
@@ -84,7 +84,7 @@ def _point_laptop(name: str, view: str, skills: SkillConfig) -> RunConfig:
     )
 
 
-RECIPES: dict[tuple[str, str], Callable[[str, str, SkillConfig], RunConfig]] = {
+RECIPES: dict[tuple[str, str], Callable[[str, Variant, SkillConfig], RunConfig]] = {
     ("paper", "point"): _point_paper,
     ("laptop", "point"): _point_laptop,
 }

@@ -1,8 +1,9 @@
 """Methods by name."""
 
 from collections.abc import Callable
+from typing import cast
 
-from wanderlust.config import MethodConfig
+from wanderlust.config import MethodConfig, Variant
 from wanderlust.errors import UserError
 from wanderlust.methods.base import Method
 from wanderlust.methods.diayn import Diayn
@@ -33,14 +34,14 @@ def make_method(config: MethodConfig, skills: SkillSpace) -> Method:
     return _METHODS[config.name](config, skills)
 
 
-def parse_method(text: str) -> tuple[str, str]:
+def parse_method(text: str) -> tuple[str, Variant]:
     """Split a method's name as a user writes it, e.g. ``diayn-xyo``, into name and view."""
     name, _, view = text.lower().partition("-")
     if name not in _METHODS:
         raise UserError(f"unknown method {text!r}; known: {', '.join(_METHODS)}, each also with {_suffixes()}")
     if view and view not in VIEWS:
         raise UserError(f"unknown variant -{view} of {name}; known: {_suffixes()}")
-    return name, view
+    return name, cast(Variant, view)
 
 
 def _suffixes() -> str:
