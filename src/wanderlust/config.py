@@ -6,6 +6,7 @@ The numbers live in `recipes.py`; defaults here are only for what does not depen
 import dataclasses
 import json
 import math
+import types
 import typing
 from typing import Any, Literal, TypeVar
 
@@ -14,6 +15,9 @@ from wanderlust.errors import UserError
 T = TypeVar("T")
 
 Driver = Literal["fused", "split"]
+Engine = Literal["auto", "jax", "c", "warp"]
+Precision = Literal["float32", "bfloat16"]
+BodyName = Literal["ant", "half-cheetah", "humanoid"]
 Variant = Literal["", "xy", "o", "xyo"]
 
 
@@ -38,7 +42,22 @@ class PointConfig:
         _require(self.episode_length >= 1, f"env.episode_length is {self.episode_length}; it must be at least 1")
 
 
-EnvConfig = PointConfig
+@dataclasses.dataclass(frozen=True)
+class BodyConfig:
+    """A body of Gymnasium's MuJoCo collection; `envs/models.py` says what is changed in its model and why."""
+
+    name: BodyName
+    episode_length: int = 200
+    solver: Literal["newton", "stock"] = "newton"
+    """`stock` keeps the solver the model file asks for: PGS for Humanoid, which only the engine `c` has."""
+    cone: Literal["stock", "elliptic"] = "stock"
+    """Friction cones: `stock` keeps the model file's pyramids, `elliptic` makes the engines agree to rounding."""
+
+    def __post_init__(self) -> None:
+        _require(self.episode_length >= 1, f"env.episode_length is {self.episode_length}; it must be at least 1")
+
+
+EnvConfig = PointConfig | BodyConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,12 +115,17 @@ class SacConfig:
     """When the target critics move: after every gradient step, or once an epoch."""
     time_limit_is_terminal: bool = True
     """Whether no value is expected beyond the time limit (as in the published code)."""
+    critic_layer_norm: bool = False
+    """Whether the critics' hidden layers are normalised, which keeps fast-moving targets stable."""
+    alive_bonus: float = 0.0
+    """Added to the reward of every step; for bodies that can fall."""
 
     def __post_init__(self) -> None:
         _require_widths("sac.hidden", self.hidden)
         for name in ("policy_learning_rate", "critic_learning_rate", "alpha_learning_rate", "alpha"):
             _require_positive(f"sac.{name}", getattr(self, name))
         _require(0 <= self.discount < 1, f"sac.discount is {self.discount}; it must be in [0, 1)")
+        _require(self.alive_bonus >= 0, f"sac.alive_bonus is {self.alive_bonus}; it must be 0 or larger")
         _require(0 < self.target_step <= 1, f"sac.target_step is {self.target_step}; it must be in (0, 1]")
 
 
@@ -119,13 +143,20 @@ class ScheduleConfig:
     method_steps: int
     method_batch: int = 0
     """Transitions per step of the method's network; 0 means the whole fresh collection."""
-    order: Literal["sac-first", "interleaved"] = "sac-first"
-    """All SAC steps and then all method steps (published code), or method and SAC steps in turn."""
+    order: Literal["sac-first", "interleaved", "joint"] = "sac-first"
+    """All SAC steps and then all method steps (published code); method and SAC steps in turn; or one step of each at
+    a time from the same batch."""
     replay_collections: int = 1
     """How many collections the replay holds; 1 is on-policy."""
+    collect: Literal["steps", "episodes"] = "steps"
+    """What a collection is: `steps` of every world, whatever episodes they belong to; or one whole episode of every
+    world, a world that terminates waiting for the others (published code)."""
+    learn_from: int = 1
+    """Transitions that must be stored before the first gradient step."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "worlds", "steps", "sac_steps", "sac_batch", "method_steps", "replay_collections"):
+        counts = ("epochs", "worlds", "steps", "sac_steps", "sac_batch", "method_steps", "replay_collections")
+        for name in (*counts, "learn_from"):
             _require(getattr(self, name) >= 1, f"schedule.{name} is {getattr(self, name)}; it must be at least 1")
         _require(self.method_batch >= 0, f"schedule.method_batch is {self.method_batch}; it must be 0 or larger")
         _require(
@@ -135,7 +166,7 @@ class ScheduleConfig:
         )
         _require(
             self.order == "sac-first" or self.sac_steps == self.method_steps,
-            f"schedule.order is interleaved, so schedule.method_steps ({self.method_steps}) "
+            f"schedule.order is {self.order}, so schedule.method_steps ({self.method_steps}) "
             f"must equal schedule.sac_steps ({self.sac_steps})",
         )
 
@@ -159,7 +190,11 @@ class RunConfig:
     """The first seed."""
     seeds: int = 1
     """How many seeds are trained side by side: seed, seed + 1, ..."""
+    engine: Engine = "auto"
+    """What moves the worlds: `jax` (worlds that are a formula), `c` (MuJoCo on CPU cores), `warp` (MuJoCo on a GPU)."""
     driver: Driver = "fused"
+    precision: Precision = "float32"
+    """Of the products in policy and critics; phi, rewards, targets and optimisers are float32 in any case."""
     log_every: int = 50
     """Epochs between two lines of metrics.jsonl, each with the coverage reached so far."""
     checkpoint_every: int = 500
@@ -167,6 +202,11 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         _require(self.seeds >= 1, f"seeds is {self.seeds}; it must be at least 1")
+        _require(
+            self.schedule.collect == "steps" or self.schedule.steps == self.env.episode_length,
+            f"schedule.collect is episodes, so schedule.steps ({self.schedule.steps}) must equal env.episode_length "
+            f"({self.env.episode_length})",
+        )
         _require(0 <= self.seed <= 2**31 - self.seeds, f"seed is {self.seed}; seeds must lie in [0, 2^31)")
         _require(self.log_every >= 1, f"log_every is {self.log_every}; it must be at least 1")
         _require(
@@ -232,6 +272,16 @@ def with_changes(config: T, changes: tuple[str, ...]) -> T:
     return build(type(config), data, f"--set {' '.join(changes)}") if changes else config
 
 
+def _member(kinds: tuple[Any, ...], data: Any, where: str, spot: str) -> Any:
+    """The member of a union of configurations that the field `name` picks."""
+    _require(isinstance(data, dict), f"{where}: {spot} must be an object with named fields, not {data!r}")
+    names = {name: kind for kind in kinds for name in typing.get_args(typing.get_type_hints(kind)["name"])}
+    name = data.get("name")
+    known = ", ".join(map(repr, names))
+    _require(isinstance(name, str) and name in names, f"{where}: {spot}.name is {name!r}; it must be one of {known}")
+    return names[name]
+
+
 def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
     """Turn parsed JSON into `kind`, checking every key and type on the way."""
     spot = path or "the top level"
@@ -251,6 +301,8 @@ def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
     origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin is types.UnionType:
+        return build(_member(args, data, where, spot), data, where, path)
     if origin is Literal:
         _require(data in args, f"{where}: {spot} is {data!r}; it must be one of {', '.join(map(repr, args))}")
         return data

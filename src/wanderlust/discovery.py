@@ -52,6 +52,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
     total = config.schedule.epochs
+    position = list(parts.world.spec.position_dims)
     if 0 < epoch < total:
         run.resumed()
     before = run.metrics()
@@ -66,9 +67,10 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             count = min(config.log_every - epoch % config.log_every, total - epoch)
             state, metrics = advance(state, count)
             values = {name: np.asarray(v, float).tolist() for name, v in metrics.items()}
+            parts.engine.check()
             _stop_at_nan(run, epoch + count, values)
             epoch += count
-            covered = [coverage(p) for p in np.asarray(probe(state.learner.sac.policy))]
+            covered = [coverage(x[..., position]) for x in np.asarray(probe(state.learner.sac.policy).obs)]
             seconds = time.monotonic() - chunk_began
             spent += seconds
             row = {"epoch": epoch, "env_steps": epoch * config.schedule.collection, **values, "coverage": covered}

@@ -3,14 +3,17 @@
 Writes RUN/evaluation/evaluation.json and rollouts.safetensors, from which the figures are drawn.
 """
 
+import dataclasses
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from wanderlust import train
+from wanderlust.config import Engine
 from wanderlust.files import write_arrays, write_json
 from wanderlust.metrics import alignment, coverage, summarise, travelled
 from wanderlust.runs import Run
@@ -18,20 +21,21 @@ from wanderlust.skillset import load_learner
 from wanderlust.types import Rollout
 
 
-def evaluate(run: Run, episodes: int = 200, seed: int = 0) -> dict[str, Any]:
-    """Play `episodes` random skills per seed with mode and with sampled actions; write and return the measures."""
-    parts = train.assemble(run.config)
+def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: Engine = "auto") -> dict[str, Any]:
+    """Play `episodes` random skills per seed with mode and with sampled actions; write and return the measures.
+
+    The engine need not be the one that trained the run.
+    """
+    parts = train.assemble(dataclasses.replace(run.config, engine=engine))
     epoch, learner = load_learner(run, parts)
     keys = jax.random.split(jax.random.key(seed), run.config.seeds)
-
-    def one_seed(learner: train.Learner, key: Key[Array, ""]) -> tuple[Rollout, Rollout, Array, Array]:
-        skill_key, play_key = jax.random.split(key)
-        skill = jax.vmap(parts.skills.sample)(jax.random.split(skill_key, episodes))
-        mode = train.rollout(parts, learner.sac.policy, skill, play_key, mode=True)
-        sampled = train.rollout(parts, learner.sac.policy, skill, play_key, mode=False)
-        return mode, sampled, _phi(parts, learner, mode.obs[0]), _phi(parts, learner, mode.obs[-1])
-
-    mode, sampled, phi_first, phi_last = jax.device_get(jax.jit(jax.vmap(one_seed))(learner, keys))
+    skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    skill = train.sample_skills(parts, skill_keys, episodes)
+    mode: Rollout = jax.device_get(train.make_player(parts, mode=True)(learner.sac.policy, skill, play_keys))
+    sampled: Rollout = jax.device_get(train.make_player(parts, mode=False)(learner.sac.policy, skill, play_keys))
+    parts.engine.check()
+    phi = jax.jit(jax.vmap(partial(_phi, parts)))
+    phi_first, phi_last = (np.asarray(phi(learner, obs)) for obs in (mode.obs[:, 0], mode.obs[:, -1]))
     codes = np.asarray(jax.vmap(jax.vmap(parts.skills.code))(jnp.asarray(mode.skill)))
     where = list(parts.world.spec.position_dims)
     std = np.array(parts.world.spec.obs_std)
@@ -40,6 +44,7 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0) -> dict[str, Any]:
         "coverage_sampled": [coverage(x[..., where]) for x in sampled.obs],
         "travelled": [float(travelled(x, std).mean()) for x in mode.obs],
         "distance": [float(np.linalg.norm((x[-1] - x[0])[:, where], axis=-1).mean()) for x in mode.obs],
+        "survived": [float(x[:-1].sum(axis=0).mean()) for x in mode.alive],
         "alignment": [alignment(b - a, c) for a, b, c in zip(phi_first, phi_last, codes, strict=True)],
     }
     result = {
@@ -48,6 +53,7 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0) -> dict[str, Any]:
         "epoch": epoch,
         "env_steps": epoch * run.config.schedule.collection,
         "episodes": episodes,
+        "engine": parts.engine.name,
         "seeds": list(range(run.config.seed, run.config.seed + run.config.seeds)),
         "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
     }

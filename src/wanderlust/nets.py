@@ -5,12 +5,14 @@ update: a network is normalised by `normalise`, and the plain network that comes
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
+
+from wanderlust.config import Precision
 
 Initializer = jax.nn.initializers.Initializer
 Activation = Callable[[Array], Array]
@@ -28,29 +30,55 @@ class Linear(eqx.Module):
     bias: Float[Array, " outputs"]
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        return x @ self.weight + self.bias
+        return x.astype(self.weight.dtype) @ self.weight + self.bias
 
 
 class MLP(eqx.Module):
-    """Linear layers with an activation between them and none after the last."""
+    """Linear layers with an activation between them and none after the last.
+
+    Computed in the type of its weights (see `in_precision`); what comes out is float32.
+    """
 
     layers: tuple[Linear, ...]
     activation: Activation = eqx.field(static=True)
+    layer_norm: bool = eqx.field(static=True, default=False)
+    """Whether hidden layers are brought to mean 0 and variance 1 before their activation."""
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
         for layer in self.layers[:-1]:
-            x = self.activation(layer(x))
-        return self.layers[-1](x)
+            x = layer(x)
+            x = self.activation(_standardised(x) if self.layer_norm else x)
+        return self.layers[-1](x).astype(jnp.float32)
+
+
+def _standardised(x: Float[Array, " n"]) -> Float[Array, " n"]:
+    wide = x.astype(jnp.float32)
+    centred = wide - jnp.mean(wide)
+    return (centred * jax.lax.rsqrt(jnp.mean(centred**2) + 1e-5)).astype(x.dtype)
+
+
+Tree = TypeVar("Tree")
+
+
+def in_precision(tree: Tree, precision: Precision) -> Tree:
+    """The same networks with weights of another type: products are then computed in it, gradients pass through."""
+    if precision == "float32":
+        return tree
+    return jax.tree.map(lambda x: x.astype(jnp.bfloat16), tree)
 
 
 def init_mlp(
-    key: Key[Array, ""], sizes: tuple[int, ...], weights: Initializer, activation: Activation = jax.nn.relu
+    key: Key[Array, ""],
+    sizes: tuple[int, ...],
+    weights: Initializer,
+    activation: Activation = jax.nn.relu,
+    layer_norm: bool = False,
 ) -> MLP:
     """An MLP of the given layer sizes, biases zero."""
     keys = jax.random.split(key, len(sizes) - 1)
     pairs = zip(keys, sizes[:-1], sizes[1:], strict=True)
     layers = tuple(Linear(weights(k, (i, o)), jnp.zeros(o)) for k, i, o in pairs)
-    return MLP(layers, activation)
+    return MLP(layers, activation, layer_norm)
 
 
 # --- spectral normalisation ------------------------------------------------------------------------------------
@@ -114,7 +142,7 @@ def normalise(mlp: MLP, state: SpectralState) -> MLP:
         estimate = u @ layer.weight @ v
         divisor = norm + (estimate - jax.lax.stop_gradient(estimate))
         layers.append(Linear(layer.weight / divisor, layer.bias))
-    return MLP(tuple(layers), mlp.activation)
+    return MLP(tuple(layers), mlp.activation, mlp.layer_norm)
 
 
 def _unit(x: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -175,6 +203,8 @@ def init_policy(
     return Policy(MLP((*mlp.layers[:-1], Linear(small, jnp.zeros(2 * action))), activation))
 
 
-def init_critic(key: Key[Array, ""], obs: int, skill: int, action: int, hidden: tuple[int, ...]) -> Critic:
+def init_critic(
+    key: Key[Array, ""], obs: int, skill: int, action: int, hidden: tuple[int, ...], layer_norm: bool = False
+) -> Critic:
     """A critic with Glorot-normal weights."""
-    return Critic(init_mlp(key, (obs + skill + action, *hidden, 1), GLOROT_NORMAL))
+    return Critic(init_mlp(key, (obs + skill + action, *hidden, 1), GLOROT_NORMAL, layer_norm=layer_norm))

@@ -4,13 +4,26 @@
 """
 
 import dataclasses
+import functools
+import typing
 from collections.abc import Callable
 
-from wanderlust.config import MethodConfig, PointConfig, RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant
+from wanderlust.config import (
+    BodyConfig,
+    BodyName,
+    MethodConfig,
+    PointConfig,
+    RunConfig,
+    SacConfig,
+    ScheduleConfig,
+    SkillConfig,
+    Variant,
+)
 from wanderlust.errors import UserError
 from wanderlust.methods import parse_method
 
 DEFAULT = "laptop"
+BODIES: tuple[BodyName, ...] = typing.get_args(BodyName)
 
 DESCRIPTIONS = {
     "paper": "the published numbers, for science",
@@ -84,9 +97,151 @@ def _point_laptop(name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class _Published:
+    """The released commands' numbers that differ between bodies; the rest is in `_body_paper`."""
+
+    episode_length: int = 200
+    episodes: int = 20
+    """Per epoch."""
+    policy_rate: float = 1e-4
+    phi_rate: float = 3e-5
+    alpha_continuous: float = 0.01
+    alpha_discrete: float = 0.01
+    alive_bonus: float = 0.0
+    epochs: int = 100_000
+    replay: bool = False
+
+
+_PUBLISHED = {
+    "ant": _Published(alpha_discrete=0.003),
+    "half-cheetah": _Published(),
+    "humanoid": _Published(1000, 5, 3e-4, 1e-4, 0.03, 0.03, alive_bonus=0.03, epochs=200_000, replay=True),
+}
+
+
+def _body_paper(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
+    """The published numbers: on-policy, an epoch of whole episodes, four SAC steps and two of phi, one target update.
+
+    Humanoid alone keeps a replay of a million transitions and learns from 10,000 on. Its model keeps the file's PGS
+    solver, so this recipe runs on the engine `c`.
+    """
+    p = _PUBLISHED[env]
+    collection = p.episodes * p.episode_length
+    return RunConfig(
+        env=BodyConfig(env, p.episode_length, solver="stock"),
+        method=MethodConfig(name, view, learning_rate=p.phi_rate),
+        skills=skills,
+        sac=SacConfig(
+            policy_learning_rate=p.policy_rate,
+            critic_learning_rate=p.policy_rate,
+            alpha_learning_rate=p.policy_rate,
+            alpha=p.alpha_continuous if skills.kind == "continuous" else p.alpha_discrete,
+            alive_bonus=p.alive_bonus,
+        ),
+        schedule=ScheduleConfig(
+            epochs=p.epochs,
+            worlds=p.episodes,
+            steps=p.episode_length,
+            sac_steps=4,
+            sac_batch=2048,
+            method_steps=2,
+            method_batch=2048 if p.replay else 0,
+            replay_collections=1_000_000 // collection if p.replay else 1,
+            collect="episodes" if p.replay else "steps",
+            learn_from=10_000 if p.replay else 1,
+        ),
+        recipe="paper",
+        engine="c",
+        driver="split",
+        log_every=100,
+        checkpoint_every=1000,
+    )
+
+
+def _body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
+    """What gets far-reaching skills soonest on one GPU."""
+    p = _PUBLISHED[env]
+    return RunConfig(
+        env=BodyConfig(env, p.episode_length),
+        method=MethodConfig(name, view, hidden=(512, 512), learning_rate=1e-4),
+        skills=skills,
+        sac=SacConfig(
+            hidden=(512, 512),
+            policy_learning_rate=3e-4,
+            critic_learning_rate=3e-4,
+            alpha_learning_rate=3e-4,
+            alpha=p.alpha_continuous if skills.kind == "continuous" else p.alpha_discrete,
+            alive_bonus=p.alive_bonus,
+            target_update="step",
+            target_step=0.005,
+            time_limit_is_terminal=False,
+        ),
+        schedule=ScheduleConfig(
+            epochs=1000,
+            worlds=4096,
+            steps=50,
+            sac_steps=500,
+            sac_batch=4096,
+            method_steps=500,
+            order="joint",
+            replay_collections=6,
+        ),
+        recipe="fast",
+        engine="warp",
+        precision="bfloat16",
+        log_every=4,
+        checkpoint_every=40,
+    )
+
+
+def _body_laptop(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
+    """What two to eight CPU cores can do: small networks, a replay of recent episodes."""
+    p = _PUBLISHED[env]
+    return RunConfig(
+        env=BodyConfig(env, p.episode_length),
+        method=MethodConfig(name, view, hidden=(256, 256), learning_rate=3e-4),
+        skills=skills,
+        sac=SacConfig(
+            hidden=(256, 256),
+            policy_learning_rate=3e-4,
+            critic_learning_rate=3e-4,
+            alpha_learning_rate=3e-4,
+            alpha=p.alpha_continuous if skills.kind == "continuous" else p.alpha_discrete,
+            alive_bonus=p.alive_bonus,
+            target_update="step",
+            time_limit_is_terminal=False,
+        ),
+        schedule=ScheduleConfig(
+            epochs=2000,
+            worlds=64,
+            steps=50,
+            sac_steps=64,
+            sac_batch=512,
+            method_steps=64,
+            order="joint",
+            replay_collections=20,
+        ),
+        recipe="laptop",
+        engine="auto",
+        driver="split",
+        log_every=10,
+        checkpoint_every=100,
+    )
+
+
+def _for(
+    body: BodyName, recipe: Callable[[BodyName, str, Variant, SkillConfig], RunConfig]
+) -> Callable[[str, Variant, SkillConfig], RunConfig]:
+    return functools.partial(recipe, body)
+
+
 RECIPES: dict[tuple[str, str], Callable[[str, Variant, SkillConfig], RunConfig]] = {
     ("paper", "point"): _point_paper,
     ("laptop", "point"): _point_laptop,
+    **{("paper", body): _for(body, _body_paper) for body in BODIES},
+    **{("fast", body): _for(body, _body_fast) for body in BODIES},
+    **{("laptop", body): _for(body, _body_laptop) for body in BODIES},
 }
 
 ENVIRONMENTS = tuple(sorted({env for _, env in RECIPES}))
@@ -105,4 +260,6 @@ def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig) -> RunCo
 
 def with_random_start(config: RunConfig, start_range: float) -> RunConfig:
     """The same run with episodes that start anywhere in a box."""
+    if not isinstance(config.env, PointConfig):
+        raise UserError(f"{config.env.name} has one start; only point can start anywhere")
     return dataclasses.replace(config, env=dataclasses.replace(config.env, start_range=start_range))

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Bool, Int, Key
 
 from wanderlust.types import Transition
 
@@ -33,6 +33,19 @@ def append(replay: Replay, batch: Transition) -> Replay:
         lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, replay.cursor, 0), replay.data, batch
     )
     return Replay(data, (replay.cursor + count) % capacity, jnp.minimum(replay.size + count, capacity))
+
+
+def append_valid(replay: Replay, batch: Transition, valid: Bool[Array, " count"]) -> Replay:
+    """Write only the valid entries of a batch, in their order, over the oldest ones; the ring may wrap anywhere."""
+    count, capacity = batch.obs.shape[0], replay.data.obs.shape[0]
+    if count > capacity:
+        raise ValueError(f"a ring of {capacity} cannot take a batch of {count}")
+    order = jnp.argsort(~valid, stable=True)
+    written = jnp.sum(valid, dtype=jnp.int32)
+    place = jnp.arange(count)
+    index = jnp.where(place < written, (replay.cursor + place) % capacity, capacity)  # beyond the end: dropped
+    data = jax.tree.map(lambda whole, part: whole.at[index].set(part[order], mode="drop"), replay.data, batch)
+    return Replay(data, (replay.cursor + written) % capacity, jnp.minimum(replay.size + written, capacity))
 
 
 def draw(replay: Replay, key: Key[Array, ""], count: int) -> Int[Array, " count"]:

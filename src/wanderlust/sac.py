@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.config import SacConfig
-from wanderlust.nets import Critic, Policy, TanhNormal, init_critic, init_policy
+from wanderlust.config import Precision, SacConfig
+from wanderlust.nets import Critic, Policy, TanhNormal, in_precision, init_critic, init_policy
 
 Params = TypeVar("Params")
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
@@ -51,6 +51,7 @@ class Sac:
     obs_dim: int
     skill_dim: int
     action_dim: int
+    precision: Precision = "float32"
 
     def init(self, key: Key[Array, ""]) -> SacState:
         """Fresh networks; the targets start as copies of the critics."""
@@ -58,7 +59,7 @@ class Sac:
         c = self.config
         sizes = (self.obs_dim, self.skill_dim, self.action_dim, c.hidden)
         policy = init_policy(policy_key, *sizes, ACTIVATIONS[c.policy_activation])
-        critics = jax.vmap(lambda k: init_critic(k, *sizes))(jnp.stack(critic_keys))
+        critics = jax.vmap(lambda k: init_critic(k, *sizes, c.critic_layer_norm))(jnp.stack(critic_keys))
         log_alpha = jnp.log(jnp.float32(c.alpha))
         return SacState(
             policy=policy,
@@ -76,11 +77,11 @@ class Sac:
         self, critics: Critic, state: SacState, batch: Batch, key: Key[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Half the squared soft Bellman residual (equations 5 and 6), summed over the twins; and the mean value."""
-        next_action, log_prob = sample_actions(state.policy, batch.next_obs, batch.skill, key)
-        next_q = jnp.min(twin_values(state.targets, batch.next_obs, batch.skill, next_action), axis=0)
+        next_action, log_prob = sample_actions(self._cast(state.policy), batch.next_obs, batch.skill, key)
+        next_q = jnp.min(twin_values(self._cast(state.targets), batch.next_obs, batch.skill, next_action), axis=0)
         soft_value = next_q - jnp.exp(state.log_alpha) * log_prob
         target = batch.reward + self.config.discount * jnp.where(batch.terminal, 0.0, soft_value)
-        q = twin_values(critics, batch.obs, batch.skill, batch.action)
+        q = twin_values(self._cast(critics), batch.obs, batch.skill, batch.action)
         residual = q - jax.lax.stop_gradient(target)[None]
         return 0.5 * jnp.sum(jnp.mean(residual**2, axis=1)), jnp.mean(q)
 
@@ -88,8 +89,8 @@ class Sac:
         self, policy: Policy, state: SacState, batch: Batch, key: Key[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """E[alpha log pi(a|s) - min Q(s, a)] (equation 7), and the policy's entropy."""
-        action, log_prob = sample_actions(policy, batch.obs, batch.skill, key)
-        q = jnp.min(twin_values(state.critics, batch.obs, batch.skill, action), axis=0)
+        action, log_prob = sample_actions(self._cast(policy), batch.obs, batch.skill, key)
+        q = jnp.min(twin_values(self._cast(state.critics), batch.obs, batch.skill, action), axis=0)
         return jnp.mean(jnp.exp(state.log_alpha) * log_prob - q), -jnp.mean(log_prob)
 
     def alpha_loss(self, log_alpha: Float[Array, ""], entropy: Float[Array, ""]) -> Float[Array, ""]:
@@ -128,6 +129,9 @@ class Sac:
         targets = jax.tree.map(lambda t, c: t + tau * (c - t), state.targets, state.critics)
         return state._replace(targets=targets)
 
+    def _cast(self, networks: Params) -> Params:
+        return in_precision(networks, self.precision)
+
     @property
     def _policy_optimizer(self) -> optax.GradientTransformation:
         return optax.adam(self.config.policy_learning_rate)
@@ -156,6 +160,16 @@ def sample_actions(
     """Actions drawn from the policy, and their log-densities."""
     dist = jax.vmap(policy)(obs, skill)
     return jax.vmap(TanhNormal.sample)(dist, jax.random.normal(key, dist.mean.shape))
+
+
+def noisy_actions(
+    policy: Policy,
+    obs: Float[Array, "batch obs"],
+    skill: Float[Array, "batch skill"],
+    noise: Float[Array, "batch action"],
+) -> Float[Array, "batch action"]:
+    """The actions that standard-normal noise stands for."""
+    return jax.vmap(lambda o, z, n: policy(o, z).sample(n)[0])(obs, skill, noise)
 
 
 def mode_actions(

@@ -7,6 +7,7 @@ are mapped over it, and an engine sees seeds x worlds as one batch.
 
 import dataclasses
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,17 +15,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from wanderlust import replay as replays
 from wanderlust.config import RunConfig
 from wanderlust.envs import Engine, Physical, World, make_engine, make_world
-from wanderlust.envs.vector import Worlds, begin, play, settle
+from wanderlust.envs.vector import Lost, Worlds, begin, begin_all, look_for_lost, none_lost, play, settle
 from wanderlust.methods import Method, View, make_method
 from wanderlust.methods.base import Metrics
 from wanderlust.nets import Policy
 from wanderlust.replay import Replay
-from wanderlust.sac import Batch, Sac, SacState, mode_actions, sample_actions
+from wanderlust.sac import Batch, Sac, SacState, mode_actions, noisy_actions, sample_actions
 from wanderlust.skills import SkillSpace, make_skills
 from wanderlust.types import Rollout, Transition
 
@@ -52,11 +53,11 @@ def assemble(config: RunConfig) -> Parts:
     return Parts(
         config=config,
         world=world,
-        engine=make_engine(world),
+        engine=make_engine(world, config.engine),
         skills=skills,
         method=make_method(config.method, skills),
         view=View(spec, config.method.view),
-        sac=Sac(config.sac, spec.obs_dim, skills.size, spec.action_dim),
+        sac=Sac(config.sac, spec.obs_dim, skills.size, spec.action_dim, config.precision),
     )
 
 
@@ -73,6 +74,8 @@ class TrainState(NamedTuple):
     learner: Learner
     worlds: Worlds
     replay: Replay
+    lost: Lost
+    """The first world of each seed whose physics broke down, if any did."""
     key: Key[Array, " seeds"]
 
 
@@ -94,6 +97,7 @@ def init_seed(parts: Parts, key: Key[Array, ""]) -> TrainState:
         learner=Learner(parts.sac.init(sac_key), parts.method.init(method_key, parts.view.method_dim)),
         worlds=worlds,
         replay=replays.empty(example, schedule.collection * schedule.replay_collections),
+        lost=none_lost(parts.world),
         key=key,
     )
 
@@ -107,14 +111,33 @@ def init(parts: Parts) -> TrainState:
 # --- one step of collection, in the pieces both drivers share --------------------------------------------------
 
 
-def act(parts: Parts, policy: Policy, worlds: Worlds, key: Key[Array, ""]) -> Float[Array, "worlds action"]:
-    """Actions of one seed's worlds, drawn from its policy."""
+def act(
+    parts: Parts, policy: Policy, worlds: Worlds, noise: Float[Array, "worlds action"]
+) -> Float[Array, "worlds action"]:
+    """Actions of one seed's worlds: the ones of its policy that standard-normal noise stands for."""
     obs = jax.vmap(parts.world.observe)(worlds.state)
-    return sample_actions(policy, parts.view.for_policy(obs), worlds.skill, key)[0]
+    return noisy_actions(policy, parts.view.for_policy(obs), worlds.skill, noise)
 
 
-def _epoch_keys(parts: Parts, keys: Key[Array, " seeds"]) -> tuple[Array, Array, Array, Array]:
-    """The keys of an epoch: next epoch's [seeds], learning's [seeds], acting's and settling's [steps, seeds]."""
+def _noise(parts: Parts, keys: Key[Array, " seeds"]) -> Float[Array, "seeds worlds action"]:
+    shape = (parts.config.schedule.worlds, parts.world.spec.action_dim)
+    return jax.vmap(lambda key: jax.random.normal(key, shape))(keys)
+
+
+def _fresh(parts: Parts, keys: Key[Array, " seeds"]) -> Worlds:
+    return begin_all(parts.world, parts.skills, keys, parts.config.schedule.worlds)
+
+
+class EpochKeys(NamedTuple):
+    """The random keys of one epoch."""
+
+    next: Key[Array, " seeds"]
+    learn: Key[Array, " seeds"]
+    act: Key[Array, "steps seeds"]
+    fresh: Key[Array, "steps seeds"]
+
+
+def _epoch_keys(parts: Parts, keys: Key[Array, " seeds"]) -> EpochKeys:
     steps = parts.config.schedule.steps
 
     def one_seed(key: Key[Array, ""]) -> tuple[Array, Array, Array]:
@@ -122,7 +145,17 @@ def _epoch_keys(parts: Parts, keys: Key[Array, " seeds"]) -> tuple[Array, Array,
         return key, learn, jax.random.split(collect, (steps, 2))
 
     key, learn, collect = jax.vmap(one_seed)(keys)
-    return key, learn, collect[:, :, 0].T, collect[:, :, 1].T
+    return EpochKeys(key, learn, collect[:, :, 0].T, collect[:, :, 1].T)
+
+
+def _settle(
+    parts: Parts, worlds: Worlds, action: Array, after: Physical, fresh: Callable[[], Worlds]
+) -> tuple[Worlds, Transition, Array]:
+    """One step's transitions, and which of them belong to an episode that was still running."""
+    running = worlds.age < parts.world.spec.episode_length
+    waits = parts.config.schedule.collect == "episodes"
+    worlds, transition = settle(parts.world, worlds, action, after, None if waits else fresh)
+    return worlds, transition, running
 
 
 def _flat(tree: Any) -> Any:
@@ -141,8 +174,7 @@ def learn(
     parts: Parts, learner: Learner, replay: Replay, fresh: Transition, key: Key[Array, ""]
 ) -> tuple[Learner, Metrics]:
     """All gradient steps of one epoch of one seed. `fresh` is this epoch's collection, already in the replay."""
-    order = _sac_first if parts.config.schedule.order == "sac-first" else _interleaved
-    learner, metrics = order(parts, learner, replay, fresh, key)
+    learner, metrics = _ORDERS[parts.config.schedule.order](parts, learner, replay, fresh, key)
     if parts.config.sac.target_update == "epoch":
         learner = learner._replace(sac=parts.sac.move_targets(learner.sac))
     return learner, metrics
@@ -188,6 +220,30 @@ def _interleaved(
     return learner, jax.tree.map(jnp.mean, metrics)
 
 
+def _joint(
+    parts: Parts, learner: Learner, replay: Replay, fresh: Transition, key: Key[Array, ""]
+) -> tuple[Learner, Metrics]:
+    """A step of phi and a step of SAC at a time, from the same batch: it is gathered once, and the rewards are those
+    of the forward pass that phi's gradient needs anyway (the compiler finds that they are the same).
+    """
+    schedule = parts.config.schedule
+
+    def step(learner: Learner, key: Key[Array, ""]) -> tuple[Learner, Metrics]:
+        draw, noise = jax.random.split(key)
+        batch = replays.take(replay, replays.draw(replay, draw, schedule.sac_batch))
+        seen = parts.view.transition_for_method(batch)
+        reward = parts.method.reward(learner.method, seen)
+        method, metrics = parts.method.update(learner.method, seen)
+        sac, sac_metrics = _sac_step(parts, learner.sac, batch, reward, noise)
+        return Learner(sac, method), {**sac_metrics, **metrics}
+
+    learner, metrics = jax.lax.scan(step, learner, jax.random.split(key, schedule.sac_steps))
+    return learner, jax.tree.map(jnp.mean, metrics)
+
+
+_ORDERS = {"sac-first": _sac_first, "interleaved": _interleaved, "joint": _joint}
+
+
 def _sac_step(
     parts: Parts, sac: SacState, batch: Transition, reward: Float[Array, " batch"], key: Key[Array, ""]
 ) -> tuple[SacState, Metrics]:
@@ -200,7 +256,7 @@ def _sac_step(
             obs=parts.view.for_policy(batch.obs),
             skill=batch.skill,
             action=batch.action,
-            reward=reward,
+            reward=reward + parts.config.sac.alive_bonus,
             next_obs=parts.view.for_policy(batch.next_obs),
             terminal=terminal,
         ),
@@ -239,21 +295,31 @@ def _each_seed(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _learn_all(
-    parts: Parts, state: TrainState, worlds: Worlds, fresh: Transition, key: Array, learn_key: Array
+    parts: Parts, state: TrainState, fresh: Transition, running: Array, key: Array
 ) -> tuple[TrainState, Metrics]:
     """Store a collection [steps, seeds, worlds, ...] and learn from it, seed by seed."""
+    schedule = parts.config.schedule
 
-    def one_seed(
-        learner: Learner, replay: Replay, fresh: Transition, key: Key[Array, ""]
-    ) -> tuple[Learner, Replay, Metrics]:
-        fresh = _flat(fresh)
-        replay = replays.append(replay, fresh)
-        learner, metrics = learn(parts, learner, replay, fresh, key)
-        return learner, replay, metrics
+    def store(replay: Replay, fresh: Transition, running: Array) -> Replay:
+        if schedule.collect == "steps":
+            return replays.append(replay, _flat(fresh))
+        return replays.append_valid(replay, _flat(fresh), _flat(running))
 
-    fresh = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), fresh)
-    learner, replay, metrics = _each_seed(one_seed)(state.learner, state.replay, fresh, learn_key)
-    return TrainState(learner, worlds, replay, key), metrics
+    def one_seed(learner: Learner, replay: Replay, fresh: Transition, key: Key[Array, ""]) -> tuple[Learner, Metrics]:
+        return learn(parts, learner, replay, _flat(fresh), key)
+
+    fresh, running = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (fresh, running))
+    state = state._replace(replay=jax.vmap(store)(state.replay, fresh, running))
+    args = (state.learner, state.replay, fresh, key)
+    everyone = _each_seed(one_seed)
+    if schedule.learn_from > 1:
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(everyone, *args)[1])
+        enough = jnp.min(state.replay.size) >= schedule.learn_from
+        learner, metrics = jax.lax.cond(enough, everyone, lambda learner, *_: (learner, nothing), *args)
+    else:
+        learner, metrics = everyone(*args)
+    steps = jnp.sum(running, axis=(1, 2), dtype=jnp.float32)
+    return state._replace(learner=learner), {**metrics, "steps": steps}
 
 
 # --- drivers ---------------------------------------------------------------------------------------------------
@@ -274,16 +340,24 @@ def fused_driver(parts: Parts) -> Advance:
 
     def epoch(state: TrainState) -> tuple[TrainState, Metrics]:
         seeds = state.key.shape[0]
-        key, learn_key, act_keys, settle_keys = _epoch_keys(parts, state.key)
+        keys = _epoch_keys(parts, state.key)
+        policy = state.learner.sac.policy
 
-        def step(worlds: Worlds, keys: tuple[Array, Array]) -> tuple[Worlds, Transition]:
-            act_key, settle_key = keys
-            action = jax.vmap(partial(act, parts))(state.learner.sac.policy, worlds, act_key)
+        def step(
+            carry: tuple[Worlds, Lost], keys: tuple[Array, Array]
+        ) -> tuple[tuple[Worlds, Lost], tuple[Transition, Array]]:
+            (worlds, lost), (act_key, fresh_key) = carry, keys
+            action = jax.vmap(partial(act, parts))(policy, worlds, _noise(parts, act_key))
             after = _per_seed(parts.engine.step(_flat(worlds.state), _flat(action)), seeds)
-            return settle(parts.world, parts.skills, worlds, action, after, settle_key)
+            lost = look_for_lost(lost, worlds.state, action, after)
+            worlds, transition, running = _settle(parts, worlds, action, after, lambda: _fresh(parts, fresh_key))
+            return (worlds, lost), (transition, running)
 
-        worlds, fresh = jax.lax.scan(step, state.worlds, (act_keys, settle_keys))
-        return _learn_all(parts, state, worlds, fresh, key, learn_key)
+        (worlds, lost), (fresh, running) = jax.lax.scan(step, (state.worlds, state.lost), (keys.act, keys.fresh))
+        if parts.config.schedule.collect == "episodes":
+            worlds = _fresh(parts, keys.fresh[0])
+        state = state._replace(worlds=worlds, lost=lost, key=keys.next)
+        return _learn_all(parts, state, fresh, running, keys.learn)
 
     def chunk(state: TrainState, epochs: Int[Array, ""]) -> tuple[TrainState, Metrics]:
         zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(epoch, state)[1])
@@ -308,30 +382,95 @@ def fused_driver(parts: Parts) -> Advance:
     return advance
 
 
-def split_driver(parts: Parts) -> Advance:
-    """Worlds on the host, learning on the device: one compiled call to act, one to settle, one to learn."""
-    keys_of = jax.jit(partial(_epoch_keys, parts))
-    act_all = jax.jit(jax.vmap(partial(act, parts)))
-    settle_all = jax.jit(partial(settle, parts.world, parts.skills))
-    learn_all = jax.jit(partial(_learn_all, parts))
-    engine_step = jax.jit(parts.engine.step) if parts.engine.compiles else parts.engine.step
-    stack = jax.jit(lambda transitions: jax.tree.map(lambda *x: jnp.stack(x), *transitions))
+class _Desk(NamedTuple):
+    """What the device holds of one group of worlds while the host moves them."""
 
-    def epoch(state: TrainState) -> tuple[TrainState, Metrics]:
-        key, learn_key, act_keys, settle_keys = keys_of(state.key)
-        worlds, transitions = state.worlds, []
-        for act_key, settle_key in zip(act_keys, settle_keys, strict=True):
-            action = act_all(state.learner.sac.policy, worlds, act_key)
-            on_host: tuple[Physical, np.ndarray] = jax.device_get((worlds.state, action))
-            after = _per_seed(jax.device_get(engine_step(_flat(on_host[0]), _flat(on_host[1]))), parts.config.seeds)
-            worlds, transition = settle_all(worlds, action, after, settle_key)
-            transitions.append(transition)
-        return learn_all(state, worlds, stack(tuple(transitions)), key, learn_key)
+    worlds: Worlds
+    lost: Lost
+    fresh: Transition
+    """The collection so far, [steps, seeds, worlds, ...]."""
+    running: Bool[Array, "steps seeds worlds"]
+
+
+class _Draws(NamedTuple):
+    """All that is random in a collection, [steps, seeds, worlds, ...]."""
+
+    noise: Float[Array, "steps seeds worlds action"]
+    fresh: Worlds
+
+
+def split_driver(parts: Parts) -> Advance:
+    """Worlds on the host, learning on the device.
+
+    Per step there is one call of the engine and one compiled call that settles the step and chooses the next actions.
+    The worlds go in two groups, each on a thread of its own: while one is with the engine, the other is at the desk.
+    """
+    groups = 2 if parts.config.schedule.worlds % 2 == 0 else 1
+    move = jax.jit(parts.engine.step) if parts.engine.compiles else parts.engine.step
+
+    def prepare(state: TrainState) -> tuple[EpochKeys, tuple[_Desk, ...], tuple[_Draws, ...]]:
+        keys = _epoch_keys(parts, state.key)
+        draws = _Draws(jax.vmap(partial(_noise, parts))(keys.act), jax.vmap(partial(_fresh, parts))(keys.fresh))
+        shape = (parts.config.schedule.steps, *state.worlds.age.shape)
+        fresh = jax.tree.map(lambda x: jnp.zeros((*shape, *x.shape[2:]), x.dtype), state.replay.data)
+        desk = _Desk(state.worlds, state.lost, fresh, jnp.zeros(shape, bool))
+
+        def part(tree: Any, group: int, axis: int) -> Any:
+            return jax.tree.map(lambda x: jnp.split(x, groups, axis)[group], tree)
+
+        desks = tuple(
+            _Desk(part(desk.worlds, g, 1), desk.lost, part(desk.fresh, g, 2), part(desk.running, g, 2))
+            for g in range(groups)
+        )
+        return keys, desks, tuple(part(draws, g, 2) for g in range(groups))
+
+    def choose(policy: Policy, worlds: Worlds, noise: Array) -> tuple[Physical, Array]:
+        return _flat((worlds.state, jax.vmap(partial(act, parts))(policy, worlds, noise)))
+
+    def record(
+        policy: Policy, desk: _Desk, draws: _Draws, at: Array, action: Array, after: Physical
+    ) -> tuple[_Desk, tuple[Physical, Array]]:
+        action, after = _per_seed((action, after), parts.config.seeds)
+        lost = look_for_lost(desk.lost, desk.worlds.state, action, after)
+        begun = jax.tree.map(lambda x: x[at], draws.fresh)
+        worlds, *facts = _settle(parts, desk.worlds, action, after, lambda: begun)
+        fresh, running = jax.tree.map(lambda whole, x: whole.at[at].set(x), (desk.fresh, desk.running), tuple(facts))
+        noise = draws.noise[jnp.minimum(at + 1, draws.noise.shape[0] - 1)]
+        return _Desk(worlds, lost, fresh, running), choose(policy, worlds, noise)
+
+    def finish(state: TrainState, keys: EpochKeys, desks: tuple[_Desk, ...]) -> tuple[TrainState, Metrics]:
+        def join(trees: list[Any], axis: int) -> Any:
+            return jax.tree.map(lambda *x: jnp.concatenate(x, axis), *trees)
+
+        worlds = join([d.worlds for d in desks], 1)
+        if parts.config.schedule.collect == "episodes":
+            worlds = _fresh(parts, keys.fresh[0])
+        first = desks[0].lost
+        lost = jax.tree.map(
+            lambda a, b: jnp.where(first.found.reshape(-1, *[1] * (a.ndim - 1)), a, b), first, desks[-1].lost
+        )
+        state = state._replace(worlds=worlds, lost=lost, key=keys.next)
+        fresh, running = join([d.fresh for d in desks], 2), join([d.running for d in desks], 2)
+        return _learn_all(parts, state, fresh, running, keys.learn)
+
+    prepared, chosen = jax.jit(prepare), jax.jit(choose)
+    recorded, finished = jax.jit(record, donate_argnums=1), jax.jit(finish, donate_argnums=0)
+
+    def collect(policy: Policy, desk: _Desk, draws: _Draws) -> _Desk:
+        state, action = chosen(policy, desk.worlds, draws.noise[0])
+        for at in range(parts.config.schedule.steps):
+            after = move(*jax.device_get((state, action)))
+            desk, (state, action) = recorded(policy, desk, draws, np.int32(at), action, after)
+        return desk
+
+    threads = ThreadPoolExecutor(groups)
 
     def advance(state: TrainState, epochs: int) -> tuple[TrainState, Metrics]:
         total: Metrics = {}
         for _ in range(epochs):
-            state, metrics = epoch(state)
+            keys, desks, draws = prepared(state)
+            desks = tuple(threads.map(partial(collect, state.learner.sac.policy), desks, draws))
+            state, metrics = finished(state, keys, desks)
             total = {name: total[name] + value if total else value for name, value in metrics.items()}
         return state, {name: value / epochs for name, value in total.items()}
 
@@ -347,26 +486,51 @@ def seed_mesh(seeds: int) -> Mesh:
 
 # --- looking at a learner --------------------------------------------------------------------------------------
 
+Player = Callable[[Policy, Float[Array, "seeds worlds skill"], Key[Array, " seeds"]], Rollout]
+"""Plays one episode per skill under every seed's policy; arrays of the rollout lead with the seed axis."""
 
-def rollout(parts: Parts, policy: Policy, skill: Array, key: Key[Array, ""], mode: bool = True) -> Rollout:
-    """One episode per skill under one seed's policy, from the origin, with mode actions or sampled ones."""
 
-    def choose(obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
+def make_player(parts: Parts, mode: bool = True) -> Player:
+    """Episodes from the origin with mode actions or sampled ones, compiled on first use."""
+    world, steps = parts.world.from_origin(), parts.world.spec.episode_length
+
+    def choose(policy: Policy, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
         seen = parts.view.for_policy(obs)
         return mode_actions(policy, seen, skill) if mode else sample_actions(policy, seen, skill, key)[0]
 
-    return play(parts.world.from_origin(), parts.engine, choose, skill, key, parts.world.spec.episode_length)
+    def one_seed(policy: Policy, skill: Array, key: Key[Array, ""]) -> Rollout:
+        return play(world, parts.engine, partial(choose, policy), skill, key, steps)
+
+    if parts.engine.compiles:
+        return jax.jit(jax.vmap(one_seed))
+    chosen = jax.jit(choose)
+
+    def seed_by_seed(policy: Policy, skill: Array, keys: Key[Array, " seeds"]) -> Rollout:
+        def one(k: int) -> Rollout:
+            of_seed = jax.tree.map(lambda x: x[k], policy)
+            return play(world, parts.engine, partial(chosen, of_seed), skill[k], keys[k], steps)
+
+        return jax.tree.map(lambda *x: np.stack(x), *(one(k) for k in range(len(skill))))
+
+    return seed_by_seed
 
 
-def make_probe(parts: Parts, episodes: int) -> Callable[[Policy], Float[Array, "seeds time worlds xy"]]:
-    """A compiled look at all seeds: where random skills go, with mode actions, always the same skills and starts."""
-    position = jnp.array(parts.world.spec.position_dims)
+def rollout(parts: Parts, policy: Policy, skill: Array, key: Key[Array, ""], mode: bool = True) -> Rollout:
+    """One episode per skill under one seed's policy, from the origin, with mode actions or sampled ones."""
+    one = jax.tree.map(lambda x: x[None], (policy, skill, key))
+    return jax.tree.map(lambda x: x[0], make_player(parts, mode)(*one))
 
-    def one_seed(policy: Policy, key: Key[Array, ""]) -> Array:
-        skill_key, play_key = jax.random.split(key)
-        skill = jax.vmap(parts.skills.sample)(jax.random.split(skill_key, episodes))
-        return rollout(parts, policy, skill, play_key).obs[..., position]
 
-    seeds = jnp.arange(parts.config.seed, parts.config.seed + parts.config.seeds)
-    keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(s), 1))(seeds)
-    return jax.jit(lambda policy: jax.vmap(one_seed)(policy, keys))
+def sample_skills(parts: Parts, keys: Key[Array, " seeds"], count: int) -> Float[Array, "seeds count skill"]:
+    """Random skills for every seed."""
+    return jax.vmap(lambda key: jax.vmap(parts.skills.sample)(jax.random.split(key, count)))(keys)
+
+
+def make_probe(parts: Parts, episodes: int) -> Callable[[Policy], Rollout]:
+    """A look at all seeds: what random skills do, with mode actions, always the same skills and starts."""
+    seeds = range(parts.config.seed, parts.config.seed + parts.config.seeds)
+    keys = jnp.stack([jax.random.fold_in(jax.random.key(s), 1) for s in seeds])
+    skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    skill = sample_skills(parts, skill_keys, episodes)
+    player = make_player(parts)
+    return lambda policy: player(policy, skill, play_keys)

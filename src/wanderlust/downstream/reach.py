@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wanderlust import train
-from wanderlust.downstream.zero_shot import step_towards
+from wanderlust.downstream.zero_shot import act_towards
 from wanderlust.errors import UserError
 from wanderlust.files import write_json
 from wanderlust.runs import Run
@@ -29,19 +29,21 @@ def reach(
     epoch, learners = load_learner(run, parts)
     learner = jax.tree.map(lambda x: x[seed], learners)
     world = parts.world.from_origin()
+    observe = jax.jit(jax.vmap(world.observe))
     position = list(world.spec.position_dims)
-    one_step = partial(step_towards, parts, learner)
-    step = jax.jit(one_step) if parts.engine.compiles else one_step
+    act = jax.jit(partial(act_towards, parts, learner))
+    move = jax.jit(parts.engine.step) if parts.engine.compiles else parts.engine.step
     state = jax.vmap(world.initial)(jax.random.split(jax.random.key(seed), 1))
 
     def where() -> list[float]:
-        return np.asarray(jax.vmap(world.observe)(state))[0, position].tolist()
+        return np.asarray(observe(state))[0, position].tolist()
 
     path, legs = [where()], []
     for goal in goals:
         target, used = jnp.array([goal], jnp.float32), 0
         while (away := float(np.linalg.norm(np.subtract(path[-1], goal)))) > radius and used < limit:
-            state, _ = step(state, target)
+            action, _ = act(state, target)
+            state = move(state, action)
             path.append(where())
             used += 1
         legs.append({"goal": list(goal), "reached": away <= radius, "steps": used, "distance": round(away, 4)})

@@ -29,13 +29,13 @@ def choose_skill(
     return parts.method.towards(learner.method, parts.view.for_method(obs), parts.view.for_method(target))
 
 
-def step_towards(
+def act_towards(
     parts: Parts, learner: Learner, state: Physical, goal: Float[Array, "worlds xy"]
-) -> tuple[Physical, Float[Array, "worlds skill"]]:
-    """One control step of a batch of worlds, each towards its goal, with the mode action of the chosen skill."""
+) -> tuple[Float[Array, "worlds action"], Float[Array, "worlds skill"]]:
+    """What a batch of worlds does, each towards its goal: the mode action of the chosen skill, and the skill."""
     obs = jax.vmap(parts.world.observe)(state)
     skill = choose_skill(parts, learner, obs, goal)
-    return parts.engine.step(state, mode_actions(learner.sac.policy, parts.view.for_policy(obs), skill)), skill
+    return mode_actions(learner.sac.policy, parts.view.for_policy(obs), skill), skill
 
 
 def follow(parts: Parts, learner: Learner, task: GoalTask, episodes: int, key: Key[Array, ""]) -> Followed:
@@ -58,7 +58,8 @@ def follow(parts: Parts, learner: Learner, task: GoalTask, episodes: int, key: K
         steps: Float[Array, ""]
 
     def step(c: Carry, key: Key[Array, ""]) -> tuple[Carry, None]:
-        state, skill = step_towards(parts, learner, c.state, c.goal.goal)
+        action, skill = act_towards(parts, learner, c.state, c.goal.goal)
+        state = parts.engine.step(c.state, action)
         goal, reward, over = jax.vmap(task.step)(c.goal, where(state), jax.random.split(key, episodes))
         norms = jnp.where(c.over, 0.0, jnp.linalg.norm(skill, axis=1))
         returns = c.returns + jnp.where(c.over, 0.0, reward)

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from wanderlust.envs.base import Physical, World
@@ -41,18 +42,23 @@ def begin(world: World, skills: SkillSpace, key: Key[Array, ""], count: int) -> 
     )
 
 
+def begin_all(world: World, skills: SkillSpace, keys: Key[Array, " seeds"], count: int) -> Worlds:
+    """Start `count` episodes of every seed."""
+    return jax.vmap(lambda key: begin(world, skills, key, count))(keys)
+
+
 def settle(
     world: World,
-    skills: SkillSpace,
     before: Worlds,
     action: Float[Array, "seeds worlds action"],
     after: Physical,
-    keys: Key[Array, " seeds"],
+    fresh: Callable[[], Worlds] | None,
 ) -> tuple[Worlds, Transition]:
     """Record the step from `before` to `after`, and put fresh episodes where one has ended.
 
     Arrays lead with a seed axis. Fresh episodes are drawn only in steps in which some episode ends: drawing them is
-    dearer than moving small worlds.
+    dearer than moving small worlds. Without `fresh`, a world whose episode has ended waits: its age stays at the
+    episode's length.
     """
     terminated = jax.vmap(jax.vmap(world.terminated))(after)
     age = before.age + 1
@@ -67,19 +73,51 @@ def settle(
         truncated=truncated,
     )
 
-    def restart(worlds: Worlds) -> Worlds:
-        fresh = jax.vmap(lambda key: begin(world, skills, key, done.shape[1]))(keys)
-        return _where(done, fresh, worlds)
-
     done = terminated | truncated
     ongoing = Worlds(after, before.skill, age)
-    return jax.lax.cond(jnp.any(done), restart, lambda worlds: worlds, ongoing), transition
+    if fresh is None:
+        over = done | (before.age >= world.spec.episode_length)
+        return ongoing._replace(age=jnp.where(over, world.spec.episode_length, age)), transition
+    begun = fresh
+    worlds = jax.lax.cond(jnp.any(done), lambda w: _where(done, begun(), w), lambda w: w, ongoing)
+    return worlds, transition
+
+
+class Lost(NamedTuple):
+    """The first world of each seed that an engine moved to somewhere that is not a number, and what led there."""
+
+    found: Bool[Array, " seeds"]
+    before: Physical
+    action: Float[Array, "seeds action"]
+
+
+def none_lost(world: World) -> Lost:
+    """One seed's record as long as nothing has gone wrong."""
+    state = jax.eval_shape(world.initial, jax.random.key(0))
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), state)
+    return Lost(jnp.zeros((), bool), zeros, jnp.zeros(world.spec.action_dim))
+
+
+def look_for_lost(lost: Lost, before: Physical, action: Float[Array, "seeds worlds action"], after: Physical) -> Lost:
+    """Keep the first world whose state after a step is not finite."""
+
+    def one_seed(lost: Lost, before: Physical, action: Array, after: Physical) -> Lost:
+        finite = [jnp.all(jnp.isfinite(x), axis=1) for x in after]
+        bad = ~jnp.stack(finite).all(axis=0)
+        first = jnp.argmax(bad)
+        here = Lost(bad[first], jax.tree.map(lambda x: x[first], before), action[first])
+        return jax.tree.map(lambda old, new: jnp.where(lost.found, old, new), lost, here)
+
+    return jax.vmap(one_seed)(lost, before, action, after)
 
 
 def play(
     world: World, engine: Engine, act: Act, skill: Float[Array, "worlds skill"], key: Key[Array, ""], steps: int
 ) -> Rollout:
-    """One episode per given skill, `steps` long; a world that terminates stays where it ended."""
+    """One episode per given skill, `steps` long; a world that terminates stays where it ended.
+
+    Runs inside a compiled program if the engine does; otherwise `act` should be a compiled function.
+    """
     count = skill.shape[0]
     start_key, step_key = jax.random.split(key)
     start = jax.vmap(world.initial)(jax.random.split(start_key, count))
@@ -94,6 +132,8 @@ def play(
         return (state, alive), (jax.vmap(world.observe)(state), action, alive)
 
     alive = jnp.ones(count, bool)
+    if not engine.compiles:
+        return _play_on_host(world, engine, act, skill, start, step_key, steps)
     _, (obs, action, later) = jax.lax.scan(step, (start, alive), jax.random.split(step_key, steps))
     first = jax.vmap(world.observe)(start)
     return Rollout(
@@ -102,6 +142,25 @@ def play(
         skill=skill,
         alive=jnp.concatenate([alive[None], later]),
     )
+
+
+def _play_on_host(
+    world: World, engine: Engine, act: Act, skill: Array, start: Physical, key: Key[Array, ""], steps: int
+) -> Rollout:
+    """The same with the engine outside: one compiled call to look and act, one call of the engine, in turn."""
+    observe, terminated = jax.jit(jax.vmap(world.observe)), jax.jit(jax.vmap(world.terminated))
+    state: Physical = jax.device_get(start)
+    alive = np.ones(len(state.qpos), bool)
+    seen, actions, lives = [np.asarray(observe(state))], [], [alive]
+    for step_key in jax.random.split(key, steps):
+        action = np.asarray(act(seen[-1], skill, step_key))
+        after = engine.step(state, action)
+        state = Physical(*(np.where(alive[:, None], new, old) for new, old in zip(after, state, strict=True)))
+        alive = alive & ~np.asarray(terminated(state))
+        seen.append(np.asarray(observe(state)))
+        actions.append(action)
+        lives.append(alive)
+    return Rollout(np.stack(seen), np.stack(actions), np.asarray(skill), np.stack(lives))
 
 
 def _where(mask: Bool[Array, "*worlds"], yes: T, no: T) -> T:

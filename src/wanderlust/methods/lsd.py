@@ -54,7 +54,9 @@ class Lsd:
         return self._rewards(normalise(state.encoder, state.spectral), batch)
 
     def _rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
-        step = jax.vmap(phi)(batch.next_obs) - jax.vmap(phi)(batch.obs)
+        both = jax.vmap(phi)(jnp.concatenate([batch.next_obs, batch.obs]))
+        after, before = jnp.split(both, 2)
+        step = after - before
         return jnp.sum(step * jax.vmap(self.skills.code)(batch.skill), axis=1)
 
     # --- loss and update ---------------------------------------------------------------------------------------
