@@ -3,7 +3,8 @@
 import os
 import tempfile
 
-os.environ["JAX_PLATFORMS"] = "cpu"
+# Tests marked gpu: WANDERLUST_TEST_PLATFORMS=cuda,cpu python -m pytest -m gpu
+os.environ["JAX_PLATFORMS"] = os.environ.get("WANDERLUST_TEST_PLATFORMS", "cpu")
 _cache = tempfile.TemporaryDirectory(prefix="wanderlust-tests-")
 os.environ["WANDERLUST_CACHE"] = _cache.name
 

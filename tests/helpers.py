@@ -32,6 +32,7 @@ def tiny_config(
             epochs=epochs, worlds=4, steps=5, sac_steps=2, sac_batch=16, method_steps=2, replay_collections=2
         ),
         seeds=seeds,
+        engine="jax",
         log_every=2,
         checkpoint_every=2,
     )

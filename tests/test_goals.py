@@ -17,6 +17,7 @@ from wanderlust.downstream.reach import reach
 from wanderlust.downstream.tasks import GoalState, GoalTask, point_goal, point_multi_goals
 from wanderlust.downstream.zero_shot import choose_skill, follow
 from wanderlust.errors import UserError
+from wanderlust.learned import Learned
 
 KEY = jax.random.key(0)
 FAR = jnp.array([1000.0, 1000.0])
@@ -118,12 +119,12 @@ def test_the_most_an_episode_pays_is_one_reward_per_goal():
 # --- following --------------------------------------------------------------------------------------------------
 
 
-def hands(towards, mode) -> tuple[train.Parts, train.Learner]:
+def hands(towards, mode) -> tuple[train.Parts, Learned]:
     """PointEnv with a method and a policy made by hand."""
     parts = train.assemble(tiny_config(env_normalise=False))
     parts = dataclasses.replace(parts, method=SimpleNamespace(towards=lambda state, obs, goal: towards(obs, goal)))
     policy = lambda obs, skill: SimpleNamespace(mode=lambda: mode(obs, skill))  # noqa: E731
-    return parts, train.Learner(SimpleNamespace(policy=policy), None)
+    return parts, Learned(policy, None)
 
 
 PERFECT = hands(lambda obs, goal: goal - obs, lambda obs, skill: jnp.clip(skill, -1, 1))
@@ -179,10 +180,10 @@ def test_the_goal_state_is_the_current_one_moved():
 def test_reaching_goals_in_order(tmp_path, monkeypatch):
     run = copy_of(trained(), tmp_path / "run")
 
-    def perfect(parts, learner, state, goal):
-        return state._replace(qpos=state.qpos + jnp.clip(goal - state.qpos, -1, 1)), goal
+    def perfect(parts, learned, state, goal):
+        return jnp.clip(goal - state.qpos, -1, 1), goal
 
-    monkeypatch.setattr("wanderlust.downstream.reach.step_towards", perfect)
+    monkeypatch.setattr("wanderlust.downstream.reach.act_towards", perfect)
     result = reach(run, [(12.0, 4.0), (11.5, 4.0), (-100.0, 4.0), (0.0, 4.0)], radius=1.0, limit=30)
     legs = [(leg["goal"], leg["reached"], leg["steps"]) for leg in result["legs"]]
     assert legs == [

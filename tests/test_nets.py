@@ -214,7 +214,8 @@ def test_the_norm_is_never_below_the_largest_singular_value(shape, case):
     if case == "zero":
         assert largest == 0.0
     else:
-        assert largest > 0.98  # brought to 1, not merely made small
+        # brought to 1, not merely made small: the norm is of order 4 * 2^k, so r equal values look r^(1/order) larger
+        assert largest > 0.9999 * len(values) ** (-1 / (4 * 2**SQUARINGS))
         top = np.linalg.norm(np.asarray(mlp.layers[0].weight, np.float64), 2)
         np.testing.assert_allclose(spectral.left[0] @ weight @ spectral.right[0], top, rtol=2e-2)
 

@@ -87,8 +87,8 @@ def test_metrics_have_a_row_per_chunk_and_a_value_per_seed():
     assert [row["epoch"] for row in rows] == [2, 4]
     assert [row["env_steps"] for row in rows] == [2 * 4 * 5, 4 * 4 * 5]
     for row in rows:
-        names = {"reward", "coverage", "critic_loss", "q", "entropy", "alpha", "phi_loss"}
-        assert set(row) == names | {"epoch", "env_steps", "seconds"}
+        names = {"reward", "coverage", "critic_loss", "q", "entropy", "alpha", "phi_loss", "steps"}
+        assert set(row) == names | {"epoch", "env_steps", "seconds", "train_seconds"}
         assert all(len(row[name]) == 3 and np.all(np.isfinite(row[name])) for name in names)
         assert len(set(row["reward"])) == 3  # seeds differ
     assert 0 <= rows[0]["seconds"] <= rows[1]["seconds"]

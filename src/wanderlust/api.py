@@ -4,9 +4,12 @@ import dataclasses
 from pathlib import Path
 from typing import Literal
 
-from wanderlust import discovery
-from wanderlust.config import RunConfig, SkillConfig, from_json, with_changes
+from wanderlust import devices, discovery
+from wanderlust.config import Engine, RunConfig, SkillConfig, from_json, with_changes
 from wanderlust.discovery import Outcome
+from wanderlust.envs import make_engine, make_world
+from wanderlust.envs.presets import Statistics
+from wanderlust.envs.statistics import random_statistics
 from wanderlust.errors import UserError
 from wanderlust.evaluate import evaluate
 from wanderlust.files import read_text
@@ -14,7 +17,7 @@ from wanderlust.plots import draw_run
 from wanderlust.recipes import DEFAULT, get_recipe
 from wanderlust.runs import Run
 
-__all__ = ["Run", "check_budget", "configure", "discover", "open_to_resume", "start_run", "train"]
+__all__ = ["Run", "check_budget", "configure", "discover", "normalise", "open_to_resume", "start_run", "train"]
 
 
 def configure(
@@ -29,8 +32,12 @@ def configure(
     set: tuple[str, ...] = (),  # noqa: A002 - the name of the flag
     budget_steps: int | None = None,
     driver: Literal["fused", "split"] | None = None,
+    engine: Engine | None = None,
 ) -> RunConfig:
-    """A run's configuration: a recipe, or the configuration of another run, and changes to it."""
+    """A run's configuration: a recipe, or the configuration of another run, and changes to it.
+
+    An engine left to this machine is settled here; whoever chooses an engine and no driver gets the one that suits it.
+    """
     if skills is not None and discrete is not None:
         raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
     space = SkillConfig("discrete", discrete) if discrete is not None else SkillConfig("continuous", skills or 2)
@@ -45,6 +52,7 @@ def configure(
         seed=made.seed if seed is None else seed,
         seeds=made.seeds if seeds is None else seeds,
         driver=driver or made.driver,
+        engine=engine or made.engine,
     )
     made = with_changes(made, tuple(set))
     if budget_steps is not None:
@@ -52,7 +60,16 @@ def configure(
             raise UserError(f"--budget-steps is {budget_steps}; it must be at least 1")
         epochs = -(-budget_steps // made.schedule.collection)
         made = dataclasses.replace(made, schedule=dataclasses.replace(made.schedule, epochs=epochs))
-    return made
+    named = {change.partition("=")[0] for change in set}
+    asked = engine is not None or "engine" in named
+    devices.prepare(made.seeds)
+    if not asked and discovery.needs_gpu(made):
+        where = f"--config {config}" if config is not None else f"--recipe {recipe}"
+        raise UserError(
+            f"{where} needs a GPU, and JAX sees none; use --recipe laptop, or add --engine c, which is slow"
+        )
+    by_recipe = config is None and made.engine == "auto"  # another run's file also says which driver it had
+    return discovery.settle(made, driver is None and "driver" not in named and (asked or by_recipe))
 
 
 def check_budget(seconds: float | None) -> None:
@@ -66,9 +83,9 @@ def start_run(config: RunConfig, out: Path | str | None = None) -> Run:
     return discovery.start(config, Path(out) if out is not None else None)
 
 
-def open_to_resume(path: Path | str) -> Run:
-    """Open a run to go on with it."""
-    return discovery.resume(Path(path))
+def open_to_resume(path: Path | str, engine: Engine | None = None) -> Run:
+    """Open a run to go on with it, on its own engine or on another."""
+    return discovery.resume(Path(path), engine)
 
 
 def train(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:
@@ -86,6 +103,7 @@ def discover(
     seed: int = 0,
     seeds: int = 1,
     recipe: str = DEFAULT,
+    engine: Engine | None = None,
     changes: tuple[str, ...] = (),
     out: Path | str | None = None,
     resume: Path | str | None = None,
@@ -103,6 +121,8 @@ def discover(
         seed: the (first) seed.
         seeds: how many seeds are trained side by side.
         recipe: ``"laptop"`` or ``"paper"``.
+        engine: what moves the worlds: ``"c"`` (MuJoCo on CPU cores), ``"warp"`` (MuJoCo on a GPU), ``"auto"`` for the
+            better one that is there; by default the recipe's.
         changes: single numbers to change, e.g. ``("sac.discount=0.995",)``.
         out: folder of the run; by default one under ``runs/``.
         resume: folder of a run to go on with, instead of starting one.
@@ -115,13 +135,36 @@ def discover(
     """
     check_budget(budget_seconds)
     if resume is not None:
-        run = open_to_resume(resume)
+        run = open_to_resume(resume, engine)
     else:
-        config = configure(env, method, skills, discrete, seed, seeds, recipe, None, changes, budget_steps)
+        config = configure(
+            env, method, skills, discrete, seed, seeds, recipe, None, changes, budget_steps, engine=engine
+        )
         run = start_run(config, out)
     outcome = train(run, budget_seconds, quiet)
     if outcome.reason == "interrupted":
         raise KeyboardInterrupt(f"stopped at epoch {outcome.epoch}; go on with resume={str(run.path)!r}")
-    evaluate(run)
+    evaluate(run, engine=run.config.engine)
     draw_run(run.path)
     return run
+
+
+def normalise(
+    env: str, *, rollouts: int = 10_000, steps: int = 50, seed: int = 0, engine: Engine = "auto"
+) -> Statistics:
+    """Mean and standard deviation of every entry of the observation under a random policy.
+
+    By such numbers networks see a world; those of the paper's bodies are preset, and this is how they were made.
+
+    Args:
+        env: the environment, e.g. ``"ant"``.
+        rollouts: episodes with actions uniform in [-1, 1], rounded up to whole batches of at most 1,000.
+        steps: length of an episode; none ends early, and the state it starts from does not count.
+        seed: the seed of starts and actions.
+        engine: ``"auto"``, ``"c"`` or ``"warp"``.
+
+    Returns:
+        The means and the standard deviations, one number per entry of the observation.
+    """
+    world = make_world(configure(env).env)
+    return random_statistics(world, make_engine(world, engine), rollouts, steps, seed)

@@ -1,4 +1,4 @@
-"""The command line: wanderlust discover | evaluate | reach | reproduce | list."""
+"""The command line: wanderlust discover | evaluate | reach | publish | replay | reproduce | bench | list."""
 
 import contextlib
 import dataclasses
@@ -18,6 +18,9 @@ from tyro.conf import Positional, UseAppendAction, arg, subcommand
 
 from wanderlust.errors import UserError
 
+EngineName = Literal["auto", "c", "warp", "jax"]
+
+EXIT_BROKEN = 1
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
@@ -60,7 +63,10 @@ class Discover:
     budget_steps: Annotated[int | None, arg(metavar="N")] = None
     """Train for this many environment steps per seed (rounded up to whole epochs)."""
     driver: Literal["fused", "split"] | None = None
-    """How to run: fused (one compiled program) or split (worlds on the host)."""
+    """How to run: fused (one compiled program) or split (worlds on the host); by default what suits the engine."""
+    engine: EngineName | None = None
+    """What moves the worlds: c (MuJoCo on CPU cores), warp (MuJoCo on a GPU), jax (worlds that are a formula), or auto
+    for the best that is there; by default the recipe's."""
 
     def run(self, console: Console) -> int:
         from wanderlust import api
@@ -71,8 +77,9 @@ class Discover:
             _refuse(changed, set(changed) - decided, "--config decides what is learned and how")
         api.check_budget(self.budget_seconds)
         if self.resume is not None:
-            _refuse(changed, {"resume", "budget_seconds"}, "--resume goes on with a run as it was configured")
-            run = api.open_to_resume(self.resume)
+            allowed = {"resume", "budget_seconds", "engine"}
+            _refuse(changed, allowed, "--resume goes on with a run as it was configured")
+            run = api.open_to_resume(self.resume, self.engine)
         else:
             elsewhere = ("out", "resume", "budget_seconds")
             options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in elsewhere}
@@ -82,29 +89,37 @@ class Discover:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluate:
-    """Measure and draw a run again from its newest checkpoint.
+    """Measure and draw a run again from its newest checkpoint, or skills that ship with the package.
 
     For example:
       wanderlust evaluate runs/xyo --episodes 1000
+      wanderlust evaluate zoo:ant                           `wanderlust list` shows the zoo
     """
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
-    """The folder of the run."""
+    """The folder of the run, or zoo:NAME."""
     episodes: int = 200
     """Random-skill episodes per seed."""
     seed: int = 0
     """Seed of the skills and starts that are tried."""
+    engine: EngineName = "auto"
+    """What moves the worlds; it need not be what trained them."""
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import api, devices
+        from wanderlust import devices
+        from wanderlust.discovery import describe_engine
+        from wanderlust.skillset import open_source
 
         if self.episodes < 1:
             raise UserError(f"--episodes is {self.episodes}; it must be at least 1")
         if not 0 <= self.seed < 2**31:
             raise UserError(f"--seed is {self.seed}; it must be in [0, 2^31)")
-        run = api.Run.open(self.run_folder)
+        run = open_source(self.run_folder, self.out)
         devices.prepare(run.config.seeds)
-        _report_evaluation(console, run, self.episodes, self.seed)
+        console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
+        _report_evaluation(console, run, self.episodes, self.seed, self.engine)
         return 0
 
 
@@ -114,10 +129,11 @@ class Reach:
 
     For example:
       wanderlust reach runs/demo --goal 12 4 --goal -5 9 --goal 0 0
+      wanderlust reach zoo:ant --goal 12 4                  `wanderlust list` shows the zoo
     """
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
-    """The folder of the run."""
+    """The folder of the run, or zoo:NAME."""
     goal: Annotated[tuple[tuple[float, float], ...], UseAppendAction, arg(metavar="X Y")] = ()
     """A goal on the plane; repeat it for several, followed in order."""
     radius: float = 1.0
@@ -126,21 +142,59 @@ class Reach:
     """Steps before the next goal is tried."""
     seed: int = 0
     """Which seed of the run, counted from 0."""
+    engine: EngineName = "auto"
+    """What moves the body; it need not be what trained it."""
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import api, devices
+        from wanderlust import devices
+        from wanderlust.discovery import describe_engine
         from wanderlust.downstream.reach import reach
         from wanderlust.plots import draw_reach
+        from wanderlust.skillset import open_source
 
-        run = api.Run.open(self.run_folder)
+        run = open_source(self.run_folder, self.out)
         devices.prepare(run.config.seeds)
-        result = reach(run, list(self.goal), self.radius, self.steps_per_goal, self.seed)
+        result = reach(run, list(self.goal), self.radius, self.steps_per_goal, self.seed, self.engine)
         picture = draw_reach(run.path)
+        console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
         for n, leg in enumerate(result["legs"], 1):
             x, y = leg["goal"]
             how = f"reached in {leg['steps']} steps" if leg["reached"] else f"missed by {leg['distance']:.2f}"
             console.print(f"goal {n} ({x:g}, {y:g}): {how}")
         console.print(f"path: {picture}", soft_wrap=True)
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Publish:
+    """Put the skills of an evaluated run into the zoo, with a model card.
+
+    For example:
+      wanderlust publish runs/ant --name ant                the seed that covers most
+    """
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of the run; its newest checkpoint is taken."""
+    name: Annotated[str, arg(metavar="NAME")]
+    """What others write after zoo: lower-case letters, digits and hyphens."""
+    seed: Annotated[int | None, arg(metavar="K")] = None
+    """Which seed of the run, counted from 0; by default the one whose mode actions cover most."""
+    zoo: Annotated[Path | None, arg(metavar="DIR")] = None
+    """The folder of the zoo; by default WANDERLUST_ZOO, or the one `wanderlust list` reads."""
+    replace: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Replace the entry of that name."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import api, devices
+        from wanderlust.zoo import publish
+
+        run = api.Run.open(self.run_folder)
+        devices.prepare(run.config.seeds)
+        folder, facts = publish(run, self.name, self.seed, self.zoo, self.replace)
+        console.print(f"zoo:{self.name}: {facts['summary']}; {facts['bytes'] / 1e6:.2f} MB", soft_wrap=True)
+        console.print(f"card: {folder / 'card.md'}", soft_wrap=True)
         return 0
 
 
@@ -178,15 +232,58 @@ class Reproduce:
 
 
 @dataclasses.dataclass(frozen=True)
+class Bench:
+    """Measure how fast this machine moves worlds and learns, beside EnvPool and AsyncVectorEnv where installed.
+
+    For example:
+      wanderlust bench                                      about two minutes on two cores
+      wanderlust bench --only physics --worlds 64 --threads 2 --seconds 10
+      wanderlust bench --env humanoid --engines c warp
+    """
+
+    env: str = "ant"
+    """The body: ant, half-cheetah or humanoid."""
+    engines: Annotated[tuple[Literal["c", "warp"], ...], arg(metavar="ENGINE ...")] = ()
+    """The engines to measure; by default c, and warp where there is a GPU."""
+    worlds: Annotated[tuple[int, ...], arg(metavar="N ...")] = ()
+    """Worlds side by side; by default 16, 64 and 256 for c, and 1,024, 4,096 and 16,384 for warp."""
+    threads: Annotated[tuple[int, ...], arg(metavar="N ...")] = ()
+    """Threads of c and EnvPool; by default 1 and as many as there are cores."""
+    seconds: Annotated[float, arg(metavar="S")] = 2.0
+    """How long each thing is measured."""
+    only: Literal["physics", "updates"] | None = None
+    """Only environment steps, or only gradient steps."""
+    out: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Where the JSON goes; by default benchmarks/results/bench_<device>.json."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import bench
+        from wanderlust.files import write_json
+
+        if self.out is not None and self.out.is_dir():
+            raise UserError(f"--out is {self.out}, a folder; name a file, e.g. {self.out / 'bench.json'}")
+        result = bench.bench(
+            self.env, self.engines or None, self.worlds or None, self.threads or None, self.seconds, self.only
+        )
+        path = self.out or bench.default_path(result)
+        write_json(path, result)
+        console.print(bench.table(result))
+        for name, why in result["missing"].items():
+            console.print(f"{name}: {why}", soft_wrap=True)
+        console.print(f"written: {path}", soft_wrap=True)
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
 class List:
-    """Show the environments, methods, variants, recipes and reproductions there are.
+    """Show the environments, methods, variants, recipes, reproductions and trained skills there are.
 
     For example:
       wanderlust list
     """
 
     def run(self, console: Console) -> int:
-        from wanderlust import envs, methods, recipes, reproduce
+        from wanderlust import envs, methods, recipes, reproduce, zoo
 
         with_recipes = {
             env: f"{text}; recipes: {', '.join(r for r, e in recipes.RECIPES if e == env)}"
@@ -198,8 +295,11 @@ class List:
             ("variants of any method", {f"-{k}": v for k, v in methods.VIEWS.items()}),
             ("recipes", recipes.DESCRIPTIONS),
             ("reproduce", reproduce.ITEMS),
+            ("zoo", {f"{zoo.PREFIX}{name}": text for name, text in zoo.summaries().items()}),
         )
         for title, entries in sections:
+            if not entries:
+                continue
             table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
             table.add_column(no_wrap=True, style="bold")
             table.add_column()
@@ -209,14 +309,59 @@ class List:
         return 0
 
 
+@dataclasses.dataclass(frozen=True)
+class Replay:
+    """Make the step again that broke the physics of a run, and say where it goes wrong.
+
+    Ends with exit code 0 if every world survives it, and 1 if one breaks down again. For example:
+      wanderlust replay runs/ant/broken/epoch-00000040.safetensors
+      wanderlust replay runs/ant/broken/epoch-00000040.safetensors --engine warp
+    """
+
+    file: Annotated[Positional[Path], arg(metavar="FILE")]
+    """The file that the run wrote when it stopped."""
+    engine: EngineName | None = None
+    """What moves the bodies: c (every physics step is shown) or warp; by default c."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import breakdown, devices
+        from wanderlust.discovery import describe_engine
+
+        devices.prepare()
+        broken = breakdown.Broken.read(self.file)
+        origin = broken.origin
+        engine = self.engine or ("jax" if origin.engine == "jax" else "c")
+        console.print(f"{origin.env.name}, before epoch {origin.epoch}, on the engine {origin.engine}", soft_wrap=True)
+        console.print(describe_engine(origin.env, engine), soft_wrap=True)
+        survived = True
+        for world in breakdown.replay(broken, engine):
+            console.print(f"seed {world.seed}:")
+            if world.substeps:
+                table = Table(
+                    "physics step", "max |qvel|", "max |qacc|", "contacts", "rows", "MuJoCo warns of", box=None
+                )
+                for n, step in enumerate(world.substeps, 1):
+                    numbers = (f"{step.speed:.4g}", f"{step.acceleration:.4g}", str(step.contacts), str(step.rows))
+                    table.add_row(str(n), *numbers, ", ".join(step.warnings))
+                console.print(table)
+            after = f" after physics step {len(world.substeps)}" if world.substeps else ""
+            verdict = "survives the step: its state is finite" if world.finite else f"breaks down: not finite{after}"
+            console.print(verdict)
+            survived = survived and world.finite
+        return 0 if survived else EXIT_BROKEN
+
+
 Command = (
     Annotated[Discover, subcommand("discover")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[Reach, subcommand("reach")]
+    | Annotated[Publish, subcommand("publish")]
+    | Annotated[Replay, subcommand("replay")]
     | Annotated[Reproduce, subcommand("reproduce")]
+    | Annotated[Bench, subcommand("bench")]
     | Annotated[List, subcommand("list")]
 )
-COMMANDS = ("discover", "evaluate", "reach", "reproduce", "list")
+COMMANDS = ("discover", "evaluate", "reach", "publish", "replay", "reproduce", "bench", "list")
 
 
 def _refuse(given: list[str], allowed: set[str], why: str) -> None:
@@ -248,7 +393,7 @@ def _train_and_report(console: Console, run: Any, budget_seconds: float | None) 
             f"budget spent at epoch {outcome.epoch}; go on with: {_program()} discover --resume {_quoted(run)}",
             soft_wrap=True,
         )
-    _report_evaluation(console, run, 200, 0)
+    _report_evaluation(console, run, 200, 0, config.engine)
     console.print("try next:")
     console.print(f"  {_program()} reach {_quoted(run)} --goal 12 4 --goal -5 9", soft_wrap=True)
     console.print(f"  {_program()} discover {config.env.name} --discrete 16 --seeds 4", soft_wrap=True)
@@ -266,12 +411,14 @@ def _program() -> str:
     return sys.argv[0] if Path(sys.argv[0]).name == "wanderlust" else "python -m wanderlust"
 
 
-def _report_evaluation(console: Console, run: Any, episodes: int, seed: int) -> None:
+def _report_evaluation(console: Console, run: Any, episodes: int, seed: int, engine: EngineName = "auto") -> None:
     from wanderlust.evaluate import evaluate
-    from wanderlust.plots import draw_run
+    from wanderlust.plots import draw_phi, draw_run, draw_trajectories
+    from wanderlust.runs import Run
 
-    result = evaluate(run, episodes, seed)
-    figures = draw_run(run.path)
+    result = evaluate(run, episodes, seed, engine)
+    # a zoo entry has no learning curve
+    figures = draw_run(run.path) if isinstance(run, Run) else [draw_trajectories(run.path), draw_phi(run.path)]
     many = len(result["seeds"]) > 1
     table = Table(title=f"{result['name']} after {result['env_steps']:,} steps per seed", title_justify="left")
     table.add_column("measure")
@@ -289,6 +436,7 @@ MEASURES = {
     "coverage_sampled": "bins covered, sampled actions",
     "travelled": "||s_T - s_0||, normalised",
     "distance": "distance travelled on the plane",
+    "survived": "steps survived",
     "alignment": "cosine of phi(s_T) - phi(s_0) and z",
 }
 
@@ -326,7 +474,7 @@ def _one_line(complaint: str, argv: list[str]) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """Run a command; bad input ends in one line on stderr and exit code 2."""
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)  # zoo:ant: is no picture of an ant
     try:
         command = _parse((sys.argv[1:] if argv is None else argv) or ["--help"])
         sys.exit(command.run(console))

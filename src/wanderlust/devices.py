@@ -1,4 +1,4 @@
-"""Settings of JAX that must be made before it first computes."""
+"""The machine: settings of JAX that must be made before it first computes, and what there is."""
 
 import contextlib
 import os
@@ -23,6 +23,14 @@ def cache_folder() -> Path:
     if chosen := os.environ.get("WANDERLUST_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wanderlust"
+
+
+def host_memory() -> int:
+    """Bytes of memory this machine has, or its container where that has less."""
+    have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):  # no control group, or one without a limit ("max")
+        have = min(have, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return have
 
 
 def describe() -> str:

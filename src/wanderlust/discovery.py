@@ -1,11 +1,11 @@
 """One run from its folder to its evaluation: train in chunks, log, save, stop cleanly, go on."""
 
-import math
-import os
+import dataclasses
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -14,8 +14,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from wanderlust import devices, train
-from wanderlust.config import RunConfig
+from wanderlust import breakdown, devices, memory, train
+from wanderlust.config import Engine, EnvConfig, RunConfig
+from wanderlust.envs import choose_engine, make_engine, make_world
+from wanderlust.envs.models import muted
+from wanderlust.envs.physics import WarpEngine
+from wanderlust.envs.vector import Lost
 from wanderlust.errors import UserError
 from wanderlust.metrics import coverage, summarise
 from wanderlust.progress import Progress, progress
@@ -40,47 +44,69 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
     It stops only between chunks of `log_every` epochs, so that a run that was stopped and one that was not compute
     the same thing; whatever the reason, a checkpoint is left behind.
     """
-    with run.held(), _ctrl_c() as pressed:
+    with run.held(), _ctrl_c() as pressed, muted():
         return _train(run, budget_seconds, pressed, quiet)
 
 
+@dataclass
+class _Clock:
+    """Seconds a run has taken, also before it was resumed."""
+
+    began: float
+    before: float
+    """In all, before this command."""
+    trained: float
+    """In training alone: without compilation, without looking at the skills."""
+
+    @property
+    def now(self) -> float:
+        return self.before + time.monotonic() - self.began
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.trained += time.monotonic() - began
+
+
 def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], quiet: bool) -> Outcome:
-    config, began = run.config, time.monotonic()
-    parts = train.assemble(config)
+    began, total = time.monotonic(), run.config.schedule.epochs
+    parts = _assemble(run.config)
+    config = parts.config
+    run = dataclasses.replace(run, config=config)
     epoch, state = _last_state(run, parts)
     run.rewind(epoch)
-    advance = train.make_driver(parts)
-    probe = train.make_probe(parts, PROBE_EPISODES)
-    total = config.schedule.epochs
-    position = list(parts.world.spec.position_dims)
     if 0 < epoch < total:
         run.resumed()
-    before = run.metrics()
-    spent = before[-1].get("seconds", 0.0) if before else 0.0
-    compiling, reason = True, "finished"
+    last = (run.metrics() or [{}])[-1]
+    spent = _Clock(began, last.get("seconds", 0.0), last.get("train_seconds", 0.0))
+    advance = train.make_driver(parts)
+    probe = train.make_probe(parts, PROBE_EPISODES)
+    position = list(parts.world.spec.position_dims)
+    first, reason = True, "finished"
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
         if epoch < total:
-            line.note("compiling the training program, or fetching it from the cache")
+            _introduce(line, parts)
+            state = _compile(line, parts, advance, state)
+            line.restart(epoch)
         while epoch < total:
-            chunk_began = time.monotonic()
             count = min(config.log_every - epoch % config.log_every, total - epoch)
-            state, metrics = advance(state, count)
+            trained = spent.trained
+            with spent.training():
+                state, metrics = jax.block_until_ready(advance(state, count))
             values = {name: np.asarray(v, float).tolist() for name, v in metrics.items()}
-            parts.engine.check()
-            _stop_at_nan(run, epoch + count, values)
+            _stop_if_broken(run, parts, epoch + count, state.lost, values)
             epoch += count
-            covered = [coverage(x[..., position]) for x in np.asarray(probe(state.learner.sac.policy).obs)]
-            seconds = time.monotonic() - chunk_began
-            spent += seconds
+            with _told(line, f"playing {PROBE_EPISODES} random skills, and compiling that") if first else nullcontext():
+                covered = [coverage(x[..., position]) for x in np.asarray(probe(state.learner.sac.policy).obs)]
             row = {"epoch": epoch, "env_steps": epoch * config.schedule.collection, **values, "coverage": covered}
-            run.log({**row, "seconds": round(spent, 3)})
+            run.log({**row, "train_seconds": round(spent.trained, 3), "seconds": round(spent.now, 3)})
             left = budget_seconds - (time.monotonic() - began) if budget_seconds is not None else None
-            if compiling and epoch < total:
-                line.restart(epoch)  # the first chunk was mostly compilation: no pace to show yet
-            else:
-                _show(line, config, row, count / seconds, left)
-            compiling = False
+            _show(line, config, row, count / max(spent.trained - trained, 1e-9), left)
+            if first:
+                line.restart(epoch)  # the first chunk waited for compilation: it is no measure of the time left
+            first = False
             if epoch < total and pressed():
                 reason = "interrupted"
             elif epoch < total and left is not None and left <= 0:
@@ -92,20 +118,103 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     return Outcome(epoch, reason)
 
 
+def _assemble(config: RunConfig) -> train.Parts:
+    """The parts of a run, its engine named; a driver that cannot work with it is refused."""
+    parts = train.assemble(config)
+    if config.driver == "fused" and not parts.engine.compiles:
+        raise UserError(
+            f"--driver fused compiles the physics with everything else, which the engine {parts.engine.name} cannot "
+            "do; leave it out, or use --driver split"
+        )
+    return dataclasses.replace(parts, config=dataclasses.replace(config, engine=parts.engine.name))
+
+
 def _last_state(run: Run, parts: train.Parts) -> tuple[int, train.TrainState]:
     if not run.checkpoints():
         return 0, train.init(parts)
     return run.load(jax.eval_shape(lambda: train.init(parts)))
 
 
-def _stop_at_nan(run: Run, epoch: int, values: dict[str, list[float]]) -> None:
-    """A diverged run must not overwrite its last good checkpoint."""
-    bad = [name for name, v in values.items() if not np.all(np.isfinite(v))]
+# --- what is said before training begins -----------------------------------------------------------------------------
+
+
+def _introduce(line: Progress, parts: train.Parts) -> None:
+    """Which engine, and how much memory."""
+    _say(line, describe_engine(parts.config.env, parts.config.engine))
+    _say(line, f"memory: {memory.count(parts, PROBE_EPISODES)}; {memory.room(parts)}")
+
+
+def _compile(line: Progress, parts: train.Parts, advance: train.Advance, state: train.TrainState) -> train.TrainState:
+    """Compile ahead of training, so that its time is known and kept apart."""
+    if isinstance(parts.engine, WarpEngine):
+        with _told(line, "loading the physics kernels (a minute the first time on this machine)"):
+            for worlds in (parts.config.schedule.worlds, PROBE_EPISODES):
+                parts.engine.prepare(worlds * parts.config.seeds)
+    with _told(line, "compiling the training program, or fetching it from the cache"):
+        state, _ = jax.block_until_ready(advance(state, 0))
+    return state
+
+
+def _say(line: Progress, text: str) -> None:
+    """A line that stays, above the one that moves."""
+    line.console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+@contextmanager
+def _told(line: Progress, what: str) -> Iterator[None]:
+    """Say what is being waited for, and afterwards how long it took."""
+    line.note(what)
+    began = time.monotonic()
+    yield
+    _say(line, f"{what}: {time.monotonic() - began:.1f} s")
+
+
+def describe_engine(env: EnvConfig, engine: Engine = "auto") -> str:
+    """One line: what will move the worlds, and why."""
+    world = make_world(env)
+    name = make_engine(world, engine).name  # refuses what cannot be
+    picked, why = choose_engine(world)
+    return f"engine: {name} ({why if name == picked else 'asked for'})"
+
+
+# --- what must not go on ---------------------------------------------------------------------------------------------
+
+
+def _stop_if_broken(run: Run, parts: train.Parts, epoch: int, lost: Lost, values: dict[str, list[float]]) -> None:
+    """A run that went wrong must not overwrite its last good checkpoint."""
+    try:
+        parts.engine.check()
+    except UserError as error:
+        raise UserError(f"before epoch {epoch} {error} ({_kept(run)})") from None
+    sane = np.isfinite(lost.action).all(axis=1)  # a policy that has diverged is none of the engine's business
+    found = np.asarray(lost.found) & sane
+    if found.any():
+        file = run.broken / f"epoch-{epoch:08d}.safetensors"
+        seeds = parts.config.seed + np.flatnonzero(found)
+        breakdown.Broken(
+            breakdown.Origin(parts.config.env, parts.engine.name, epoch),
+            seed=seeds.astype(np.int32),
+            qpos=np.asarray(lost.before.qpos)[found],
+            qvel=np.asarray(lost.before.qvel)[found],
+            action=np.asarray(lost.action)[found],
+        ).write(file)
+        raise UserError(
+            f"the physics of {parts.config.env.name} broke down before epoch {epoch} (seed "
+            f"{', '.join(map(str, seeds))}): a state is not finite; it is in {file}, and "
+            f"`wanderlust replay {shlex.quote(str(file))}` shows where it goes wrong ({_kept(run)})"
+        )
+    bad = [name for name, v in values.items() if not np.all(np.isfinite(v))] + ["actions"] * (not sane.all())
     if bad:
         raise UserError(
             f"training diverged before epoch {epoch}: {', '.join(bad)} not finite; smaller learning rates may help "
-            f"(the last good checkpoint is kept in {run.path / 'checkpoints'})"
+            f"({_kept(run)})"
         )
+
+
+def _kept(run: Run) -> str:
+    if not run.checkpoints():
+        return "there was no checkpoint yet"
+    return f"the last good checkpoint is kept in {run.path / 'checkpoints'}"
 
 
 def _show(line: Progress, config: RunConfig, row: dict[str, Any], epochs_per_second: float, left: float | None) -> None:
@@ -137,30 +246,45 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
+def settle(config: RunConfig, driver_follows: bool = True) -> RunConfig:
+    """The same run with the engine that `auto` stands for here, and the driver that suits it."""
+    devices.prepare(config.seeds)
+    engine = make_engine(make_world(config.env), config.engine)
+    driver = config.driver if not driver_follows else "fused" if engine.compiles else "split"
+    return dataclasses.replace(config, engine=engine.name, driver=driver)
+
+
 def start(config: RunConfig, out: Path | None) -> Run:
     """Make the folder of a new run."""
     devices.prepare(config.seeds)
-    _check_memory(train.assemble(config))  # whatever cannot be built is refused before a folder is made
-    return Run.create(out or default_folder(config), config)
+    parts = _assemble(config)  # whatever cannot be built is refused before a folder is made
+    _check_memory(parts)
+    return Run.create(out or default_folder(config), parts.config)
 
 
-def resume(path: Path) -> Run:
-    """Open the folder of a run to go on with it."""
+def resume(path: Path, engine: Engine | None = None) -> Run:
+    """Open the folder of a run to go on with it, if need be on another engine. Its config.json stays as it is."""
     run = Run.open(path)
     devices.prepare(run.config.seeds)
+    if engine is not None:
+        run = dataclasses.replace(run, config=settle(dataclasses.replace(run.config, engine=engine)))
+    elif needs_gpu(run.config):
+        raise UserError(
+            f"{run.path} is a run of the engine warp, which needs a GPU, and JAX sees none here; add --engine c to go "
+            "on with MuJoCo on the CPU"
+        )
+    _check_memory(_assemble(run.config))
     return run
 
 
+def needs_gpu(config: RunConfig) -> bool:
+    """Whether a run is meant for a GPU and there is none."""
+    return config.engine == "warp" and jax.default_backend() == "cpu"
+
+
 def _check_memory(parts: train.Parts) -> None:
-    """Refuse a run whose state alone would not fit the machine."""
-    state = jax.eval_shape(lambda: train.init(parts))
-    need = sum(math.prod(x.shape) * 4 for x in jax.tree.leaves(state))
-    have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if need > have:
-        raise UserError(
-            f"this run needs {need / 2**30:,.1f} GiB for networks and replay, and the machine has {have / 2**30:,.1f}; "
-            "fewer worlds, seeds or replay_collections, or smaller networks, need less"
-        )
+    """Refuse a run that would not fit the machine."""
+    memory.check(memory.count(parts, PROBE_EPISODES), memory.room(parts), parts.config.seeds)
 
 
 def default_folder(config: RunConfig) -> Path:

@@ -1,6 +1,7 @@
-"""Evaluation of a run: how much of the plane random skills cover, how far they travel, how well they are aligned.
+"""Evaluation of skills: how much of the plane random skills cover, how far they travel, how well they are aligned.
 
-Writes RUN/evaluation/evaluation.json and rollouts.safetensors, from which the figures are drawn.
+Writes evaluation/evaluation.json and rollouts.safetensors, from which the figures are drawn, into the run's folder; for
+a zoo entry, which is only read, into a folder under runs/.
 """
 
 import dataclasses
@@ -15,27 +16,27 @@ from jaxtyping import Array, Float
 from wanderlust import train
 from wanderlust.config import Engine
 from wanderlust.files import write_arrays, write_json
+from wanderlust.learned import Learned
 from wanderlust.metrics import alignment, coverage, summarise, travelled
-from wanderlust.runs import Run
-from wanderlust.skillset import load_learner
+from wanderlust.skillset import Source, load_learner
 from wanderlust.types import Rollout
 
 
-def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: Engine = "auto") -> dict[str, Any]:
+def evaluate(run: Source, episodes: int = 200, seed: int = 0, engine: Engine = "auto") -> dict[str, Any]:
     """Play `episodes` random skills per seed with mode and with sampled actions; write and return the measures.
 
     The engine need not be the one that trained the run.
     """
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
-    epoch, learner = load_learner(run, parts)
+    epoch, learned = load_learner(run, parts)
     keys = jax.random.split(jax.random.key(seed), run.config.seeds)
     skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
     skill = train.sample_skills(parts, skill_keys, episodes)
-    mode: Rollout = jax.device_get(train.make_player(parts, mode=True)(learner.sac.policy, skill, play_keys))
-    sampled: Rollout = jax.device_get(train.make_player(parts, mode=False)(learner.sac.policy, skill, play_keys))
+    mode: Rollout = jax.device_get(train.make_player(parts, mode=True)(learned.policy, skill, play_keys))
+    sampled: Rollout = jax.device_get(train.make_player(parts, mode=False)(learned.policy, skill, play_keys))
     parts.engine.check()
     phi = jax.jit(jax.vmap(partial(_phi, parts)))
-    phi_first, phi_last = (np.asarray(phi(learner, obs)) for obs in (mode.obs[:, 0], mode.obs[:, -1]))
+    phi_first, phi_last = (np.asarray(phi(learned, obs)) for obs in (mode.obs[:, 0], mode.obs[:, -1]))
     codes = np.asarray(jax.vmap(jax.vmap(parts.skills.code))(jnp.asarray(mode.skill)))
     where = list(parts.world.spec.position_dims)
     std = np.array(parts.world.spec.obs_std)
@@ -58,8 +59,8 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: Engine = "aut
         "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
     }
     arrays = {
-        "position": mode.obs[..., where],
-        "skill": mode.skill,
+        "position": np.asarray(mode.obs[..., where]),
+        "skill": np.asarray(mode.skill),
         "phi_first": phi_first,
         "phi_last": phi_last,
     }
@@ -68,5 +69,5 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: Engine = "aut
     return result
 
 
-def _phi(parts: train.Parts, learner: train.Learner, obs: Float[Array, "n obs"]) -> Float[Array, "n code"]:
-    return parts.method.represent(learner.method, parts.view.for_method(obs))
+def _phi(parts: train.Parts, learned: Learned, obs: Float[Array, "n obs"]) -> Float[Array, "n code"]:
+    return parts.method.represent(learned.method, parts.view.for_method(obs))

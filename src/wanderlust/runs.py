@@ -5,6 +5,7 @@ RUN/provenance.json    where it ran: commit, versions, device, precision, comman
 RUN/metrics.jsonl      one line per `log_every` epochs, one value per seed
 RUN/checkpoints/       the whole training state, safetensors; the last two are kept
 RUN/evaluation/        evaluation.json, rollouts and figures
+RUN/broken/            worlds whose physics broke down, for `wanderlust replay`
 """
 
 import contextlib
@@ -83,13 +84,18 @@ class Run:
         """Where evaluations and figures go."""
         return self.path / "evaluation"
 
+    @property
+    def broken(self) -> Path:
+        """Where worlds go whose physics broke down."""
+        return self.path / "broken"
+
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Keep other processes from training the same run; clear away what a killed one left half-written."""
         lock = os.open(self.path, os.O_RDONLY)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for folder in (self.path, self.path / "checkpoints"):
+            for folder in (self.path, self.path / "checkpoints", self.broken):
                 for leftover in folder.glob(".*.tmp"):
                     leftover.unlink()
             yield
@@ -245,6 +251,7 @@ def provenance(config: RunConfig) -> dict[str, Any]:
             "arrays": "float32",
             "matmul": str(getattr(jax.config, "jax_default_matmul_precision", None) or "default"),
         },
+        "engine": config.engine,
         "driver": config.driver,
     }
 

@@ -1,5 +1,6 @@
 """Learned skills, ready to use: what `wanderlust.load` gives back."""
 
+import dataclasses
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,24 +9,29 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wanderlust import train
+from wanderlust import learned, train
 from wanderlust.downstream.zero_shot import choose_skill
 from wanderlust.errors import UserError
+from wanderlust.learned import Learned, of_seed
 from wanderlust.runs import Run
 from wanderlust.sac import mode_actions, sample_actions
 from wanderlust.types import EnvSpec
+from wanderlust.zoo import PREFIX, Entry, open_entry
+
+Source = Run | Entry
+"""Where skills are kept: both have a configuration, and a path where results go."""
 
 
 class Skills:
-    """The skills of one seed of a run.
+    """The skills of one seed of a run, or of a zoo entry.
 
     Observations are raw, as the environment gives them; arrays may be one example or a batch of them, and come back
     as NumPy arrays of the same form.
     """
 
-    def __init__(self, parts: train.Parts, learner: train.Learner) -> None:
+    def __init__(self, parts: train.Parts, learned: Learned) -> None:
         self._parts = parts
-        self._learner = learner
+        self._learned = learned
         self._mode = jax.jit(partial(_mode, parts))
         self._sampled = jax.jit(partial(_sampled, parts))
         self._phi = jax.jit(partial(_phi, parts))
@@ -52,22 +58,22 @@ class Skills:
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
         skill = self._skill(z, len(batch))
         if seed is None:
-            actions = self._mode(self._learner, batch, skill)
+            actions = self._mode(self._learned, batch, skill)
         else:
-            actions = self._sampled(self._learner, batch, skill, jax.random.key(seed))
+            actions = self._sampled(self._learned, batch, skill, jax.random.key(seed))
         return _unbatch(actions, single)
 
     def phi(self, obs: ArrayLike) -> NDArray[np.float32]:
         """Where an observation lies on the learned map."""
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
-        return _unbatch(self._phi(self._learner, batch), single)
+        return _unbatch(self._phi(self._learned, batch), single)
 
     def towards(self, obs: ArrayLike, goal: ArrayLike) -> NDArray[np.float32]:
         """The skill that leads from `obs` to `goal`, a position (its entries are `spec.position_dims`)."""
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
         goals, _ = self._batch(goal, len(self.spec.position_dims), "goal")
         goals = self._rows(goals, len(batch), "goal")
-        return _unbatch(self._towards(self._learner, batch, goals), single)
+        return _unbatch(self._towards(self._learned, batch, goals), single)
 
     def _batch(self, x: ArrayLike, size: int, name: str) -> tuple[NDArray[np.float32], bool]:
         array = np.asarray(x, np.float32)
@@ -91,32 +97,49 @@ class Skills:
         return self._rows(self._batch(array, self.skill_dim, "z")[0], count, "z")
 
 
-def load(run: Run | Path | str, seed: int = 0) -> Skills:
-    """Load the skills of a run from its newest checkpoint; `seed` counts from 0 within the run."""
-    run = run if isinstance(run, Run) else Run.open(run)
-    if not 0 <= seed < run.config.seeds:
-        raise UserError(f"{run.path} has no seed {seed}; it has {run.config.seeds}, counted from 0")
-    parts = train.assemble(run.config)
-    _, learner = load_learner(run, parts)
-    return Skills(parts, jax.tree.map(lambda x: x[seed], learner))
+def load(run: Source | Path | str, seed: int = 0) -> Skills:
+    """Load skills: of a run, from its newest checkpoint, or of a zoo entry, e.g. ``"zoo:ant"``.
+
+    `seed` counts from 0 within the run; a zoo entry has one.
+    """
+    source = run if isinstance(run, Source) else open_source(run)
+    check_seed(source, seed)
+    parts = train.assemble(dataclasses.replace(source.config, engine="auto"))  # nothing is moved here
+    return Skills(parts, of_seed(load_learner(source, parts)[1], seed))
 
 
-def load_learner(run: Run, parts: train.Parts) -> tuple[int, train.Learner]:
-    """The newest checkpoint's epoch, and what all seeds have learned by then, with their seed axis."""
-    skeleton = jax.eval_shape(lambda: train.init(parts)).learner
-    return run.load(skeleton, part="learner")
+def open_source(where: Path | str, out: Path | None = None) -> Source:
+    """The run in a folder, or the zoo entry that ``zoo:NAME`` names, whose results then go to `out`."""
+    text = str(where)
+    if text.startswith(PREFIX):
+        return open_entry(text.removeprefix(PREFIX), out)
+    if out is not None:
+        raise UserError(f"--out is for zoo entries: what comes of {where} goes into its own folder")
+    return Run.open(where)
 
 
-def _mode(parts: train.Parts, learner: train.Learner, obs: Any, skill: Any) -> Any:
-    return mode_actions(learner.sac.policy, parts.view.for_policy(obs), skill)
+def check_seed(source: Source, seed: int) -> None:
+    """Refuse a seed that is not there."""
+    if not 0 <= seed < source.config.seeds:
+        name = f"{PREFIX}{source.name}" if isinstance(source, Entry) else source.path
+        raise UserError(f"{name} has no seed {seed}; it has {source.config.seeds}, counted from 0")
 
 
-def _sampled(parts: train.Parts, learner: train.Learner, obs: Any, skill: Any, key: Any) -> Any:
-    return sample_actions(learner.sac.policy, parts.view.for_policy(obs), skill, key)[0]
+def load_learner(source: Source, parts: train.Parts) -> tuple[int, Learned]:
+    """The epoch it is from, and what all seeds have learned by then, with their seed axis."""
+    return source.load(parts) if isinstance(source, Entry) else learned.from_run(source, parts)
 
 
-def _phi(parts: train.Parts, learner: train.Learner, obs: Any) -> Any:
-    return parts.method.represent(learner.method, parts.view.for_method(obs))
+def _mode(parts: train.Parts, learned: Learned, obs: Any, skill: Any) -> Any:
+    return mode_actions(learned.policy, parts.view.for_policy(obs), skill)
+
+
+def _sampled(parts: train.Parts, learned: Learned, obs: Any, skill: Any, key: Any) -> Any:
+    return sample_actions(learned.policy, parts.view.for_policy(obs), skill, key)[0]
+
+
+def _phi(parts: train.Parts, learned: Learned, obs: Any) -> Any:
+    return parts.method.represent(learned.method, parts.view.for_method(obs))
 
 
 def _unbatch(x: Any, single: bool) -> NDArray[np.float32]:

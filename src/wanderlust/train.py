@@ -284,7 +284,7 @@ def _reward_reader(
     return lambda _, batch: parts.method.reward(method, parts.view.transition_for_method(batch))
 
 
-def _each_seed(f: Callable[..., Any]) -> Callable[..., Any]:
+def each_seed(f: Callable[..., Any]) -> Callable[..., Any]:
     """Map over the seed axis: side by side on an accelerator, one after the other on a CPU.
 
     A CPU core gains nothing from wider products, and the arrays of one seed fit its caches.
@@ -311,7 +311,7 @@ def _learn_all(
     fresh, running = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (fresh, running))
     state = state._replace(replay=jax.vmap(store)(state.replay, fresh, running))
     args = (state.learner, state.replay, fresh, key)
-    everyone = _each_seed(one_seed)
+    everyone = each_seed(one_seed)
     if schedule.learn_from > 1:
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(everyone, *args)[1])
         enough = jnp.min(state.replay.size) >= schedule.learn_from
@@ -325,7 +325,7 @@ def _learn_all(
 # --- drivers ---------------------------------------------------------------------------------------------------
 
 Advance = Callable[[TrainState, int], tuple[TrainState, Metrics]]
-"""Run a number of epochs; metrics are means over them, one value per seed."""
+"""Run a number of epochs; metrics are means over them, one value per seed. For 0 epochs: compile, change nothing."""
 
 
 def make_driver(parts: Parts) -> Advance:
@@ -454,7 +454,8 @@ def split_driver(parts: Parts) -> Advance:
         return _learn_all(parts, state, fresh, running, keys.learn)
 
     prepared, chosen = jax.jit(prepare), jax.jit(choose)
-    recorded, finished = jax.jit(record, donate_argnums=1), jax.jit(finish, donate_argnums=0)
+    recorded, finishing = jax.jit(record, donate_argnums=1), jax.jit(finish, donate_argnums=0)
+    finished: Callable[..., tuple[TrainState, Metrics]] = finishing
 
     def collect(policy: Policy, desk: _Desk, draws: _Draws) -> _Desk:
         state, action = chosen(policy, desk.worlds, draws.noise[0])
@@ -465,7 +466,21 @@ def split_driver(parts: Parts) -> Advance:
 
     threads = ThreadPoolExecutor(groups)
 
+    def compile_all(state: TrainState) -> None:
+        nonlocal finished
+        keys, desks, draws = prepared(state)
+
+        def one_step(desk: _Desk, draws: _Draws) -> _Desk:
+            before, action = chosen(state.learner.sac.policy, desk.worlds, draws.noise[0])
+            after = move(*jax.device_get((before, action)))
+            return recorded(state.learner.sac.policy, desk, draws, np.int32(0), action, after)[0]
+
+        desks = tuple(map(one_step, desks, draws))
+        finished = finishing.lower(state, keys, desks).compile()
+
     def advance(state: TrainState, epochs: int) -> tuple[TrainState, Metrics]:
+        if epochs == 0:
+            compile_all(state)
         total: Metrics = {}
         for _ in range(epochs):
             keys, desks, draws = prepared(state)

@@ -1,5 +1,6 @@
 """Send a body to goals of your own, one after the other, zero-shot."""
 
+import dataclasses
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,29 +10,31 @@ import jax.numpy as jnp
 import numpy as np
 
 from wanderlust import train
+from wanderlust.config import Engine
 from wanderlust.downstream.zero_shot import act_towards
+from wanderlust.envs import make_world
 from wanderlust.errors import UserError
 from wanderlust.files import write_json
-from wanderlust.runs import Run
-from wanderlust.skillset import load_learner
+from wanderlust.learned import of_seed
+from wanderlust.skillset import Source, check_seed, load_learner
 
 
 def reach(
-    run: Run,
+    run: Source,
     goals: list[tuple[float, ...]],
     radius: float = 1.0,
     limit: int = 100,
     seed: int = 0,
+    engine: Engine = "auto",
 ) -> dict[str, Any]:
-    """Follow goals in order from the origin; `limit` steps each. Writes RUN/reach/reach.json and returns it."""
+    """Follow goals in order from the origin, `limit` steps each; writes RUN/reach/reach.json and returns it."""
     _check(run, goals, radius, limit, seed)
-    parts = train.assemble(run.config)
-    epoch, learners = load_learner(run, parts)
-    learner = jax.tree.map(lambda x: x[seed], learners)
+    parts = train.assemble(dataclasses.replace(run.config, engine=engine))
+    epoch, learned = load_learner(run, parts)
     world = parts.world.from_origin()
     observe = jax.jit(jax.vmap(world.observe))
     position = list(world.spec.position_dims)
-    act = jax.jit(partial(act_towards, parts, learner))
+    act = jax.jit(partial(act_towards, parts, of_seed(learned, seed)))
     move = jax.jit(parts.engine.step) if parts.engine.compiles else parts.engine.step
     state = jax.vmap(world.initial)(jax.random.split(jax.random.key(seed), 1))
 
@@ -60,13 +63,13 @@ def reach(
     return result
 
 
-def reach_folder(run: Run) -> Path:
+def reach_folder(run: Source) -> Path:
     """Where paths to goals are kept."""
     return run.path / "reach"
 
 
-def _check(run: Run, goals: list[tuple[float, ...]], radius: float, limit: int, seed: int) -> None:
-    dims = len(train.assemble(run.config).world.spec.position_dims)
+def _check(run: Source, goals: list[tuple[float, ...]], radius: float, limit: int, seed: int) -> None:
+    dims = len(make_world(run.config.env).spec.position_dims)
     if not goals:
         raise UserError("no goal given; add --goal X Y, once for each goal")
     for goal in goals:
@@ -76,5 +79,4 @@ def _check(run: Run, goals: list[tuple[float, ...]], radius: float, limit: int, 
         raise UserError(f"--radius is {radius}; it must be positive")
     if limit < 1:
         raise UserError(f"--steps-per-goal is {limit}; it must be at least 1")
-    if not 0 <= seed < run.config.seeds:
-        raise UserError(f"{run.path} has no seed {seed}; it has {run.config.seeds}, counted from 0")
+    check_seed(run, seed)

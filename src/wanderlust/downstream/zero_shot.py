@@ -8,9 +8,10 @@ from jaxtyping import Array, Bool, Float, Key
 
 from wanderlust.downstream.tasks import GoalState, GoalTask
 from wanderlust.envs import Physical
+from wanderlust.learned import Learned
 from wanderlust.methods.views import with_position
 from wanderlust.sac import mode_actions
-from wanderlust.train import Learner, Parts
+from wanderlust.train import Parts
 
 
 class Followed(NamedTuple):
@@ -22,24 +23,24 @@ class Followed(NamedTuple):
 
 
 def choose_skill(
-    parts: Parts, learner: Learner, obs: Float[Array, "worlds obs"], goal: Float[Array, "worlds xy"]
+    parts: Parts, learned: Learned, obs: Float[Array, "worlds obs"], goal: Float[Array, "worlds xy"]
 ) -> Float[Array, "worlds skill"]:
     """The skill towards a goal position: the goal state is the current one with its position replaced."""
     target = with_position(parts.world.spec, obs, goal)
-    return parts.method.towards(learner.method, parts.view.for_method(obs), parts.view.for_method(target))
+    return parts.method.towards(learned.method, parts.view.for_method(obs), parts.view.for_method(target))
 
 
 def act_towards(
-    parts: Parts, learner: Learner, state: Physical, goal: Float[Array, "worlds xy"]
+    parts: Parts, learned: Learned, state: Physical, goal: Float[Array, "worlds xy"]
 ) -> tuple[Float[Array, "worlds action"], Float[Array, "worlds skill"]]:
     """What a batch of worlds does, each towards its goal: the mode action of the chosen skill, and the skill."""
     obs = jax.vmap(parts.world.observe)(state)
-    skill = choose_skill(parts, learner, obs, goal)
-    return mode_actions(learner.sac.policy, parts.view.for_policy(obs), skill), skill
+    skill = choose_skill(parts, learned, obs, goal)
+    return mode_actions(learned.policy, parts.view.for_policy(obs), skill), skill
 
 
-def follow(parts: Parts, learner: Learner, task: GoalTask, episodes: int, key: Key[Array, ""]) -> Followed:
-    """Play a goal task; `learner` is one seed's. The world's start is the world's own."""
+def follow(parts: Parts, learned: Learned, task: GoalTask, episodes: int, key: Key[Array, ""]) -> Followed:
+    """Play a goal task; `learned` is one seed's. The world's start is the world's own."""
     start_key, goal_key, step_key = jax.random.split(key, 3)
     position = jnp.array(parts.world.spec.position_dims)
 
@@ -58,7 +59,7 @@ def follow(parts: Parts, learner: Learner, task: GoalTask, episodes: int, key: K
         steps: Float[Array, ""]
 
     def step(c: Carry, key: Key[Array, ""]) -> tuple[Carry, None]:
-        action, skill = act_towards(parts, learner, c.state, c.goal.goal)
+        action, skill = act_towards(parts, learned, c.state, c.goal.goal)
         state = parts.engine.step(c.state, action)
         goal, reward, over = jax.vmap(task.step)(c.goal, where(state), jax.random.split(key, episodes))
         norms = jnp.where(c.over, 0.0, jnp.linalg.norm(skill, axis=1))

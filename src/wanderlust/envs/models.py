@@ -1,7 +1,9 @@
 """MuJoCo models: the files Gymnasium installs, opened with MjSpec, and every change to them in this one place."""
 
+import contextlib
 import functools
 import warnings
+from collections.abc import Iterator
 from importlib import resources
 
 import mujoco
@@ -14,6 +16,24 @@ FILES = {"ant": "ant.xml", "half-cheetah": "half_cheetah.xml", "humanoid": "huma
 @functools.cache
 def load_model(config: BodyConfig) -> mujoco.MjModel:
     """The compiled model of a body. It is shared: nobody may change it."""
+    return _compiled(_specified(config))
+
+
+@functools.cache
+def load_model_for_c(config: BodyConfig) -> mujoco.MjModel:
+    """The same model as MuJoCo's own engine should have it: the same numbers come out, sooner. It is shared, too."""
+    spec = _specified(config)
+    # Where a state stops being finite, this engine would put the body back to its start and go on as if nothing had
+    # happened: a transition that never was, and nobody told. MuJoCo Warp has no such reset, and refuses the flag.
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
+    # Islands are for scenes whose parts can be solved apart; one body is one part, and looking for more takes time.
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_ISLAND
+    _name_contacts(spec)
+    return _compiled(spec)
+
+
+def _specified(config: BodyConfig) -> mujoco.MjSpec:
+    """A body's file and what its configuration changes in it."""
     spec = _open(FILES[config.name])
     if config.solver == "newton":
         # Humanoid's file asks for PGS, which no GPU engine has. Newton solves the same problem to a smaller residual.
@@ -24,7 +44,59 @@ def load_model(config: BodyConfig) -> mujoco.MjModel:
         # fixed one and the C engine the capsule's axis: the pyramid is turned, and single steps of Ant differ. Round
         # cones have no such choice. They cost the GPU about a third of its speed, so the files' pyramids stay default.
         spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-    return _compiled(spec)
+    return spec
+
+
+def _name_contacts(spec: mujoco.MjSpec) -> None:
+    """Say which geoms can touch, where that is only the floor and each of the others (Ant and HalfCheetah).
+
+    The engine would otherwise sort all bodies along an axis at every step to find pairs that may be close, and then
+    learn that none of them may touch: a sixth of its time. Each pair gets the contact parameters that the engine
+    itself gives it, read from a model whose floor is so high that everything touches it.
+    """
+    floors = [geom for geom in spec.geoms if geom.type == mujoco.mjtGeom.mjGEOM_PLANE]
+    others = [geom for geom in spec.geoms if geom.type != mujoco.mjtGeom.mjGEOM_PLANE]
+    if len(floors) != 1 or any(one.contype & other.conaffinity for one in others for other in others):
+        return
+    raised = spec.copy()
+    raised.geom(floors[0].name).pos[2] += 100.0
+    model = _compiled(raised)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    touching = {tuple(contact.geom.tolist()): contact for contact in data.contact}
+    assert len(touching) == len(others), "everything must touch the raised floor"
+    for (one, other), contact in touching.items():
+        spec.add_pair(
+            geomname1=model.geom(one).name,
+            geomname2=model.geom(other).name,
+            condim=contact.dim,
+            friction=contact.friction,
+            solref=contact.solref,
+            solreffriction=contact.solreffriction,
+            solimp=contact.solimp,
+            margin=contact.includemargin,
+            gap=0.0,
+        )
+    for geom in spec.geoms:
+        geom.contype = geom.conaffinity = 0
+
+
+@contextlib.contextmanager
+def muted() -> Iterator[None]:
+    """Keep MuJoCo's warnings from the terminal and from a file MUJOCO_LOG.TXT in the working folder.
+
+    One body that breaks down can cause thousands of them. What they warn of is looked for in the states themselves.
+    """
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(_ignore)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+
+
+def _ignore(message: str) -> None:
+    pass
 
 
 def _open(name: str) -> mujoco.MjSpec:

@@ -22,9 +22,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from wanderlust.config import Engine as EngineName
+from wanderlust.devices import cache_folder
 from wanderlust.envs.base import Physical, SelfStepping, World
 from wanderlust.envs.locomotion import FRAME_SKIP, Body
-from wanderlust.envs.models import load_model
+from wanderlust.envs.models import load_model, load_model_for_c
 from wanderlust.errors import UserError
 
 
@@ -71,38 +72,66 @@ class CEngine:
     compiles = False
 
     def __init__(self, world: Body, threads: int | None = None) -> None:
-        self._model = load_model(world.config)
+        self._model = load_model_for_c(world.config)
         self._threads = (os.cpu_count() or 1) if threads is None else threads
         self._mine = threading.local()
 
-    def _tools(self) -> tuple[mujoco.rollout.Rollout, list[mujoco.MjData]]:
-        """The pool and the scratch space of the calling thread: two callers must not share them."""
-        if not hasattr(self._mine, "pool"):
-            self._mine.pool = mujoco.rollout.Rollout(nthread=self._threads if self._threads > 1 else 0)
-            self._mine.scratch = [mujoco.MjData(self._model) for _ in range(max(1, self._threads))]
-        return self._mine.pool, self._mine.scratch
+    def _tools(self, worlds: int) -> "_Tools":
+        """The pool, scratch space and buffers of the calling thread: two callers must not share them."""
+        mine = self._mine
+        if not hasattr(mine, "pool"):
+            mine.pool = mujoco.rollout.Rollout(nthread=self._threads if self._threads > 1 else 0)
+            mine.scratch = [mujoco.MjData(self._model) for _ in range(self._threads)]
+            mine.tools = {}
+        if worlds not in mine.tools:
+            mine.tools[worlds] = _Tools(self._model, worlds, mine.pool, mine.scratch)
+        return mine.tools[worlds]
 
     def step(self, state: Physical, action: Float[Array, "worlds action"]) -> Physical:
-        model, worlds = self._model, len(action)
-        nq, nv = model.nq, model.nv
-        start = np.zeros((worlds, 1 + nq + nv))  # a full physics state is (time, qpos, qvel) for bodies without muscles
-        start[:, 1 : 1 + nq] = state.qpos
-        start[:, 1 + nq :] = state.qvel
-        control = np.repeat(_controls(model, np.asarray(action, np.float64))[:, None], FRAME_SKIP, axis=1)
-        pool, scratch = self._tools()
-        path, _ = pool.rollout([model] * worlds, scratch, start, control, chunk_size=self._chunk(worlds))
-        end = path[:, -1].astype(np.float32)
+        tools, nq = self._tools(len(action)), self._model.nq
+        tools.start[:, 1 : 1 + nq] = state.qpos
+        tools.start[:, 1 + nq :] = state.qvel
+        tools.control[:] = controls(self._model, np.asarray(action, np.float64))[:, None]
+        tools.roll_out(self._chunk(len(action)))
+        with np.errstate(over="ignore"):  # a body that breaks down may be beyond float32: infinite, and found as such
+            end: Any = tools.path[:, -1].astype(np.float32)
         return Physical(qpos=end[:, 1 : 1 + nq], qvel=end[:, 1 + nq :])
 
     def _chunk(self, worlds: int) -> int:
         """Worlds a thread takes at a time: few enough that the last ones do not wait for one thread."""
-        return max(1, worlds // (self._threads * 8))
+        return max(1, worlds // (self._threads * 4))
 
     def check(self) -> None:
         pass
 
 
-def _controls(model: mujoco.MjModel, action: Any) -> Any:
+class _Tools:
+    """What one thread needs to move a number of worlds: made once, so that a step allocates and checks nothing."""
+
+    def __init__(
+        self, model: mujoco.MjModel, worlds: int, pool: mujoco.rollout.Rollout, scratch: list[mujoco.MjData]
+    ) -> None:
+        size = 1 + model.nq + model.nv  # a full physics state is (time, qpos, qvel) for bodies without muscles
+        self.start = np.zeros((worlds, size))
+        self.control = np.zeros((worlds, FRAME_SKIP, model.nu))
+        self.path = np.zeros((worlds, FRAME_SKIP, size))
+        self._models, self._pool, self._scratch = [model] * worlds, pool, scratch
+
+    def roll_out(self, chunk: int) -> None:
+        """One control step of all worlds, from `start` under `control` into `path`."""
+        self._pool.rollout(
+            self._models,
+            self._scratch,
+            self.start,
+            self.control,
+            skip_checks=True,
+            nstep=FRAME_SKIP,
+            state=self.path,
+            chunk_size=chunk,
+        )
+
+
+def controls(model: mujoco.MjModel, action: Any) -> Any:
     """Actions in [-1, 1] as the model's controls; NumPy or JAX."""
     low, high = model.actuator_ctrlrange[:, 0], model.actuator_ctrlrange[:, 1]
     if isinstance(action, np.ndarray):
@@ -125,11 +154,11 @@ class Capacity(NamedTuple):
 
 CAPACITIES = {
     "ant": Capacity(contacts=25, rows=72),
-    "half-cheetah": Capacity(contacts=16, rows=40),
-    "humanoid": Capacity(contacts=32, rows=104),
+    "half-cheetah": Capacity(contacts=16, rows=72),
+    "humanoid": Capacity(contacts=32, rows=120),
 }
 """1.5 times or more the worst case seen in rollouts with random and with full actions from random poses
-(`tests/test_engines.py` measures it again): 11 contacts and 48 rows, 6 and 24, 16 and 67."""
+(`tests/test_engines.py` measures it again): 11 contacts and 48 rows, 7 and 32, 19 and 76."""
 
 
 class WarpEngine:
@@ -150,7 +179,7 @@ class WarpEngine:
         self._lock = threading.Lock()
 
     def step(self, state: Physical, action: Float[Array, "worlds action"]) -> Physical:
-        return self._step(state, _controls(self._model, action))
+        return self._step(state, controls(self._model, action))
 
     @functools.cached_property
     def _step(self) -> Any:
@@ -160,6 +189,7 @@ class WarpEngine:
         @jax.custom_batching.custom_vmap
         def step(state: Physical, control: Array) -> Physical:
             worlds, model = control.shape[0], self._model
+            self.prepare(worlds)  # now, while tracing: memory made while a graph is captured would belong to the graph
             dims = {"qpos_out": (worlds, model.nq), "qvel_out": (worlds, model.nv)}
             return Physical(*call(state.qpos, state.qvel, control, output_dims=dims))
 
@@ -171,7 +201,8 @@ class WarpEngine:
             worlds = spread[1].shape[1]
             flat = jax.tree.map(lambda x: x.reshape((size * worlds, *x.shape[2:])), spread)
             after = step(*flat)
-            return jax.tree.map(lambda x: x.reshape((size, worlds, *x.shape[1:])), after), Physical(True, True)
+            spread_again = jax.tree.map(lambda x: x.reshape((size, worlds, *x.shape[1:])), after)
+            return spread_again, jax.tree.map(lambda _: True, spread_again)
 
         return step
 
@@ -186,7 +217,7 @@ class WarpEngine:
         names = ("qpos", "qvel", "control", "qpos_out", "qvel_out")
         control_step.__annotations__ = dict.fromkeys(names, matrix)
         on_gpu = jax.default_backend() != "cpu"
-        mode = wp.JaxCallableGraphMode.WARP if on_gpu else wp.JaxCallableGraphMode.NONE
+        mode = wp.JaxCallableGraphMode.WARP_STAGED if on_gpu else wp.JaxCallableGraphMode.NONE
         return wp.jax_callable(control_step, num_outputs=2, graph_mode=mode, vmap_method=None)
 
     def _simulation(self, device: Any, worlds: int) -> "_Simulation":
@@ -286,6 +317,9 @@ def import_warp() -> Any:
         raise UserError(
             "--engine warp needs MuJoCo Warp: install wanderlust with its extra, wanderlust[cuda]"
         ) from None
+    warp.config.log_level = max(warp.config.log_level, warp.LOG_WARNING)  # no banner, no line per kernel
+    if warp.config.kernel_cache_dir is None and "WARP_CACHE_PATH" not in os.environ:
+        warp.config.kernel_cache_dir = str(cache_folder() / "warp")
     return warp
 
 

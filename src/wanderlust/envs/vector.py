@@ -4,8 +4,9 @@ A step of a batch is cut in three so that both drivers share it: the caller acts
 states, and `settle` turns before and after into transitions and starts the episodes that are due.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -83,6 +84,10 @@ def settle(
     return worlds, transition
 
 
+LARGEST = 1e10
+"""MuJoCo's own limit of positions and velocities."""
+
+
 class Lost(NamedTuple):
     """The first world of each seed that an engine moved to somewhere that is not a number, and what led there."""
 
@@ -99,14 +104,14 @@ def none_lost(world: World) -> Lost:
 
 
 def look_for_lost(lost: Lost, before: Physical, action: Float[Array, "seeds worlds action"], after: Physical) -> Lost:
-    """Keep the first world whose state after a step is not finite."""
+    """Keep the first world whose state after a step is not finite, or beyond what MuJoCo calls a bad number."""
 
     def one_seed(lost: Lost, before: Physical, action: Array, after: Physical) -> Lost:
-        finite = [jnp.all(jnp.isfinite(x), axis=1) for x in after]
-        bad = ~jnp.stack(finite).all(axis=0)
+        sane = [jnp.all(jnp.abs(x) < LARGEST, axis=1) for x in after]
+        bad = ~jnp.stack(sane).all(axis=0)
         first = jnp.argmax(bad)
         here = Lost(bad[first], jax.tree.map(lambda x: x[first], before), action[first])
-        return jax.tree.map(lambda old, new: jnp.where(lost.found, old, new), lost, here)
+        return jax.tree.map(lambda old, new: jnp.where(bad[first] & ~lost.found, new, old), lost, here)
 
     return jax.vmap(one_seed)(lost, before, action, after)
 
@@ -148,19 +153,28 @@ def _play_on_host(
     world: World, engine: Engine, act: Act, skill: Array, start: Physical, key: Key[Array, ""], steps: int
 ) -> Rollout:
     """The same with the engine outside: one compiled call to look and act, one call of the engine, in turn."""
-    observe, terminated = jax.jit(jax.vmap(world.observe)), jax.jit(jax.vmap(world.terminated))
-    state: Physical = jax.device_get(start)
-    alive = np.ones(len(state.qpos), bool)
-    seen, actions, lives = [np.asarray(observe(state))], [], [alive]
+    look = _compiled_look(cast(Hashable, world))
+    state: Any = jax.device_get(start)
+    obs, _ = jax.device_get(look(state))
+    alive: Any = np.ones(len(obs), bool)
+    seen, actions, lives = [obs], [], [alive]
     for step_key in jax.random.split(key, steps):
-        action = np.asarray(act(seen[-1], skill, step_key))
+        action: Any = np.asarray(act(obs, skill, step_key))
         after = engine.step(state, action)
-        state = Physical(*(np.where(alive[:, None], new, old) for new, old in zip(after, state, strict=True)))
-        alive = alive & ~np.asarray(terminated(state))
-        seen.append(np.asarray(observe(state)))
+        state = jax.tree.map(lambda new, old, alive=alive: np.where(alive[:, None], new, old), after, state)
+        obs, over = jax.device_get(look(state))
+        alive = alive & ~over
+        seen.append(obs)
         actions.append(action)
         lives.append(alive)
-    return Rollout(np.stack(seen), np.stack(actions), np.asarray(skill), np.stack(lives))
+    stacked: Any = [np.stack(x) for x in (seen, actions, lives)]
+    return Rollout(obs=stacked[0], action=stacked[1], skill=skill, alive=stacked[2])
+
+
+@functools.cache
+def _compiled_look(world: Any) -> Callable[[Physical], tuple[Array, Array]]:
+    """What a batch of worlds observes and whether their episodes are over, compiled once per world."""
+    return jax.jit(lambda state: (jax.vmap(world.observe)(state), jax.vmap(world.terminated)(state)))
 
 
 def _where(mask: Bool[Array, "*worlds"], yes: T, no: T) -> T:

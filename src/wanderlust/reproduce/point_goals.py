@@ -145,7 +145,7 @@ def _measure(row: Row, run: Run) -> dict[str, Any]:
     return {
         "label": row.label,
         "method": row.method,
-        "start_range": run.config.env.start_range,
+        "start_range": getattr(run.config.env, "start_range", 0.0),
         "trained_at_commit": run.commit(),
         "training_seconds": run.metrics()[-1]["seconds"],
         "by_radius": tables,

@@ -1,0 +1,100 @@
+"""Statistics of a random policy, by which networks see a world: the recipe behind `presets.py`, for any world."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+from numpy.typing import NDArray
+
+from wanderlust.envs.base import Physical, World
+from wanderlust.envs.physics import Engine
+from wanderlust.envs.presets import Statistics
+from wanderlust.errors import UserError
+
+WORLDS = 1_000
+"""The most worlds that are moved at a time. No state is kept, so this bounds the memory."""
+
+Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Mean and variance of every entry over a batch of worlds, after each step."""
+
+
+def random_statistics(
+    world: World, engine: Engine, rollouts: int = 10_000, steps: int = 50, seed: int = 0
+) -> Statistics:
+    """Mean and standard deviation of every entry of the observation while actions are uniform in [-1, 1].
+
+    Over the states after each step; the ones episodes start from do not count, and no episode ends early. Rollouts are
+    rounded up to whole batches. An entry that never changes gets the deviation 1, so that it can be divided by.
+    """
+    if rollouts < 2:
+        raise UserError(f"rollouts is {rollouts}; a standard deviation needs at least 2")
+    if steps < 1:
+        raise UserError(f"steps is {steps}; it must be at least 1")
+    batches = -(-rollouts // WORLDS)
+    worlds = -(-rollouts // batches)
+    roll = (_compiled if engine.compiles else _on_host)(world, engine, worlds, steps)
+    found = [roll(jax.random.fold_in(jax.random.key(seed), i)) for i in range(batches)]
+    engine.check()
+    means, variances = (np.concatenate(moments) for moments in zip(*found, strict=True))
+    if not np.all(np.isfinite(variances)):
+        raise UserError(f"a random policy moved {world.spec.name} to where its state is not finite; try other seeds")
+    mean = means.mean(axis=0)
+    std = np.sqrt((variances + (means - mean) ** 2).mean(axis=0))  # all batches and steps weigh the same
+    std[std == 0.0] = 1.0
+    return tuple(mean.tolist()), tuple(std.tolist())
+
+
+def _compiled(world: World, engine: Engine, worlds: int, steps: int) -> Callable[[Key[Array, ""]], Moments]:
+    """Rollouts inside one compiled program."""
+    begin, act = _random(world, worlds)
+
+    @jax.jit
+    def roll(key: Key[Array, ""]) -> tuple[Array, Array]:
+        def step(state: Physical, key: Key[Array, ""]) -> tuple[Physical, tuple[Array, Array]]:
+            state = engine.step(state, act(key))
+            obs = jax.vmap(world.observe)(state)
+            return state, (obs.mean(axis=0), obs.var(axis=0))
+
+        start, play = jax.random.split(key)
+        return jax.lax.scan(step, begin(start), jax.random.split(play, steps))[1]
+
+    def in_double(key: Key[Array, ""]) -> Moments:
+        mean, variance = jax.device_get(roll(key))
+        return mean.astype(np.float64), variance.astype(np.float64)
+
+    return in_double
+
+
+def _on_host(world: World, engine: Engine, worlds: int, steps: int) -> Callable[[Key[Array, ""]], Moments]:
+    """The same rollouts with an engine that cannot be compiled."""
+    begin, act = map(jax.jit, _random(world, worlds))
+    observe = jax.jit(jax.vmap(world.observe))
+
+    def roll(key: Key[Array, ""]) -> Moments:
+        start, play = jax.random.split(key)
+        state: Physical = jax.device_get(begin(start))
+        means, variances = [], []
+        for step_key in jax.random.split(play, steps):
+            state = engine.step(state, jax.device_get(act(step_key)))
+            obs = np.asarray(observe(state), np.float64)
+            means.append(obs.mean(axis=0))
+            variances.append(obs.var(axis=0))
+        return np.stack(means), np.stack(variances)
+
+    return roll
+
+
+def _random(
+    world: World, worlds: int
+) -> tuple[Callable[[Key[Array, ""]], Physical], Callable[[Key[Array, ""]], Float[Array, "worlds action"]]]:
+    """Draw the states that a batch of worlds starts from, and their actions."""
+
+    def begin(key: Key[Array, ""]) -> Physical:
+        return jax.vmap(world.initial)(jax.random.split(key, worlds))
+
+    def act(key: Key[Array, ""]) -> Float[Array, "worlds action"]:
+        return jax.random.uniform(key, (worlds, world.spec.action_dim), jnp.float32, -1.0, 1.0)
+
+    return begin, act

@@ -1,0 +1,59 @@
+"""One control step of the engine `c` under a magnifying glass: what MuJoCo says after each of its physics steps."""
+
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from wanderlust.envs.base import Physical
+from wanderlust.envs.locomotion import FRAME_SKIP, Body
+from wanderlust.envs.models import load_model_for_c, muted
+from wanderlust.envs.physics import controls
+
+
+class Substep(NamedTuple):
+    """A body after one physics step."""
+
+    speed: float
+    """Largest entry of |qvel|."""
+    acceleration: float
+    """Largest entry of |qacc|, by which the step was made."""
+    contacts: int
+    rows: int
+    """Constraint rows the solver saw."""
+    warnings: tuple[str, ...]
+    """What MuJoCo warned of during the step."""
+    finite: bool
+    """Whether the state is a number, and one that float32 can hold, as the networks need it."""
+
+
+def substeps(world: Body, state: Physical, action: NDArray[np.float32]) -> list[Substep]:
+    """The physics steps of one control step of one world, up to the first whose result is not finite."""
+    model = load_model_for_c(world.config)
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:] = state.qpos, state.qvel
+    data.ctrl[:] = controls(model, np.asarray(action, np.float64))
+    seen: list[Substep] = []
+    with muted(), np.errstate(over="ignore"):
+        while len(seen) < FRAME_SKIP and (not seen or seen[-1].finite):
+            before = _warnings(data)
+            mujoco.mj_step(model, data)
+            after = np.concatenate([data.qpos, data.qvel]).astype(np.float32)
+            seen.append(
+                Substep(
+                    speed=float(np.max(np.abs(data.qvel))),
+                    acceleration=float(np.max(np.abs(data.qacc))),
+                    contacts=int(data.ncon),
+                    rows=int(data.nefc),
+                    warnings=tuple(name for name, count in _warnings(data).items() if count > before[name]),
+                    finite=bool(np.all(np.isfinite(after))),
+                )
+            )
+    return seen
+
+
+def _warnings(data: mujoco.MjData) -> dict[str, int]:
+    """How often MuJoCo has warned of what, by its own names."""
+    kinds = [kind for kind in mujoco.mjtWarning.__members__.values() if int(kind) < len(data.warning)]
+    return {kind.name.removeprefix("mjWARN_"): int(data.warning[int(kind)].number) for kind in kinds}
