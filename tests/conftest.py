@@ -5,8 +5,10 @@ import tempfile
 
 # Tests marked gpu: WANDERLUST_TEST_PLATFORMS=cuda,cpu python -m pytest -m gpu
 os.environ["JAX_PLATFORMS"] = os.environ.get("WANDERLUST_TEST_PLATFORMS", "cpu")
-_cache = tempfile.TemporaryDirectory(prefix="wanderlust-tests-")
-os.environ["WANDERLUST_CACHE"] = _cache.name
+# One cache for all processes of a run: the first makes it and passes its place on.
+_cache = None if "WANDERLUST_TEST_CACHE" in os.environ else tempfile.TemporaryDirectory(prefix="wanderlust-tests-")
+_place = os.environ.setdefault("WANDERLUST_TEST_CACHE", _cache.name if _cache else "")
+os.environ["WANDERLUST_CACHE"] = _place
 
 import jax  # noqa: E402
 
@@ -14,10 +16,11 @@ jax.config.update("jax_num_cpu_devices", 2)  # so that seeds are spread over dev
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # Compilation is most of the suite's time, and many tests compile the same program again. Optax needs standard dtype
 # promotion, so that one stays as it is.
-jax.config.update("jax_compilation_cache_dir", _cache.name)
+jax.config.update("jax_compilation_cache_dir", _place)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 
 def pytest_sessionfinish() -> None:
-    _cache.cleanup()
+    if _cache is not None:
+        _cache.cleanup()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from wanderlust.metrics import alignment, coverage, summarise, travelled
+from wanderlust.metrics import alignment, coverage, kind_of_motion, summarise, travelled
 
 
 def test_bins_are_half_open_and_aligned_at_zero():
@@ -77,3 +77,39 @@ def test_one_seed_has_no_interval():
 def test_summaries_take_whole_numbers_and_float32():
     assert summarise(np.array([1, 2], np.float32)).mean == 1.5
     assert summarise([340, 360]).standard_error == pytest.approx(10.0)
+
+
+# --- kinds of motion --------------------------------------------------------------------------------------------------
+
+
+def episode(kind, count=3, time=41):
+    """Positions and quaternions of bodies that do one thing, each a little differently."""
+    t = np.linspace(0, 1, time)[:, None] * np.linspace(0.9, 1.1, count)
+    position = np.stack([t, -t], axis=-1) * (10.0 if kind == "locomotion" else 0.5)
+    angle = {"flip": 0.9 * np.pi, "rotation": 6 * np.pi, "pose": 0.4, "locomotion": 6 * np.pi}[kind] * t / 2
+    axis = 1 if kind in ("flip", "pose") else 3  # about x, or about the vertical
+    turned = np.zeros((*t.shape, 4))
+    turned[..., 0], turned[..., axis] = np.cos(angle), np.sin(angle)
+    return position, turned, np.full(count, time - 1)
+
+
+@pytest.mark.parametrize("kind", ["locomotion", "flip", "rotation", "pose"])
+def test_kinds_of_motion_are_told_apart(kind):
+    position, turned, steps = episode(kind)
+    assert kind_of_motion(position, turned, steps) == kind
+    assert kind_of_motion(position, 1.07 * turned, steps) == kind  # quaternions need not be of unit length
+    assert kind_of_motion(position, -turned, steps) == kind  # and q and -q are the same
+
+
+def test_a_body_that_leans_to_one_side_and_turns_back_is_a_pose():
+    position, turned, steps = episode("rotation")
+    there_and_back = np.concatenate([turned[:11], turned[10::-1]])
+    assert kind_of_motion(position[:22], there_and_back, np.full(3, 21)) == "pose"
+
+
+def test_a_runner_in_a_plane_tips_over():
+    position = np.zeros((5, 2, 1))
+    pitch = np.linspace(0, 3.0, 5)[:, None, None] * np.ones((1, 2, 1))
+    assert kind_of_motion(position, pitch, np.array([4, 4])) == "flip"
+    assert kind_of_motion(position, pitch, np.array([1, 1])) == "pose"  # both episodes were over before
+    assert kind_of_motion(position, np.zeros((5, 2, 0)), np.array([4, 4])) == "pose"

@@ -184,7 +184,7 @@ class Counting:
         return state + 1.0, {"phi_loss": jnp.zeros(())}
 
 
-@pytest.mark.parametrize("order", ["sac-first", "interleaved"])
+@pytest.mark.parametrize("order", ["sac-first", "interleaved", "joint"])
 def test_rewards_come_from_the_current_state_of_the_method(order):
     steps = 3
     config = tiny_config(schedule_order=order, schedule_sac_steps=steps, schedule_method_steps=steps)
@@ -204,8 +204,9 @@ def test_rewards_come_from_the_current_state_of_the_method(order):
     for epoch in range(2):
         learner, metrics = learn(learner, jax.random.key(epoch))
         seen.append(float(metrics["reward"]))
-    # phi was updated 0, 1, 2, ... times before each SAC step; sac-first: all of an epoch's updates come after
-    assert seen == ([0.0, 3.0] if order == "sac-first" else [2.0, 5.0])
+    # The mean over an epoch's SAC steps of how often phi was updated before. sac-first: all of the epoch's updates come
+    # after; interleaved: 1, 2, 3 and then 4, 5, 6; joint: 0, 1, 2 and then 3, 4, 5
+    assert seen == {"sac-first": [0.0, 3.0], "interleaved": [2.0, 5.0], "joint": [1.0, 4.0]}[order]
     assert float(learner.method) == 2 * steps
 
 
@@ -238,8 +239,8 @@ def test_probe_shows_whole_episodes_from_the_origin_and_always_the_same_ones():
     parts = assemble("interleaved", seeds=2)
     policy = train.init(parts).learner.sac.policy
     probe = train.make_probe(parts, 6)
-    paths = np.asarray(probe(policy))
+    paths = np.asarray(probe(policy).obs)
     assert paths.shape == (2, parts.config.env.episode_length + 1, 6, 2)
     np.testing.assert_array_equal(paths[:, 0], 0.0)  # although training starts anywhere in a box
-    np.testing.assert_array_equal(paths, probe(policy))
+    np.testing.assert_array_equal(paths, probe(policy).obs)
     assert np.abs(np.diff(paths, axis=1)).max() <= 1.0 + 1e-6

@@ -11,7 +11,7 @@ from wanderlust import train
 from wanderlust.config import PointConfig
 from wanderlust.envs import Physical, SelfStepping, make_engine, make_world
 from wanderlust.envs.point import PointWorld
-from wanderlust.envs.vector import Worlds, begin, play, settle
+from wanderlust.envs.vector import Worlds, begin, begin_all, look_for_lost, none_lost, play, settle
 from wanderlust.skills import ContinuousSkills
 from wanderlust.types import EnvSpec, Transition
 
@@ -30,7 +30,8 @@ def collect(world, steps, seeds, count, act, ages=None):
         action = act(act_key, (seeds, count, world.spec.action_dim))
         after = engine.step(flat(worlds.state), flat(action))
         after = jax.tree.map(lambda x: x.reshape(seeds, count, *x.shape[1:]), after)
-        worlds, transition = settle(world, SKILLS, worlds, action, after, jax.random.split(settle_key, seeds))
+        keys = jax.random.split(settle_key, seeds)
+        worlds, transition = settle(world, worlds, action, after, lambda: begin_all(world, SKILLS, keys, count))
         return worlds, (transition, worlds.age)
 
     @jax.jit
@@ -190,6 +191,53 @@ def test_a_played_world_that_terminates_stays_where_it_ended():
     np.testing.assert_array_equal(rollout.obs[:, 0, 0], [0, 1, 2, 3, 3, 3])
     np.testing.assert_array_equal(rollout.alive[:, 0], [True, True, True, False, False, False])
     assert rollout.action.shape == (5, 2, 1)
+
+
+def test_an_engine_on_the_host_plays_the_same_episodes():
+    world = Corridor()
+    engine = make_engine(world)
+    on_host = dataclasses.replace(engine, compiles=False)
+
+    def act(obs, skill, key):
+        return jax.random.normal(key, (obs.shape[0], 1)) + skill[:, :1]
+
+    skill = jax.random.normal(jax.random.key(1), (6, 2))
+    one, other = (play(world, e, act, skill, jax.random.key(0), 5) for e in (engine, on_host))
+    assert len(np.unique(one.alive.sum(axis=0))) == 2  # some terminate, some do not
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def test_a_world_may_wait_for_the_others_when_its_episode_is_over():
+    world = Corridor(episode_length=5)
+    state = Physical(qpos=jnp.array([[[0.0], [-10.0]]]), qvel=jnp.zeros((1, 2, 0)))
+    worlds = Worlds(state, jnp.zeros((1, 2, 2)), jnp.zeros((1, 2), jnp.int32))
+    ages = []
+    for _ in range(6):
+        after = worlds.state._replace(qpos=worlds.state.qpos + 1.0)
+        worlds, _ = settle(world, worlds, jnp.zeros((1, 2, 1)), after, None)
+        ages.append(worlds.age[0].tolist())
+    # the first terminates at 3 and its age jumps to the episode's length; the second is truncated after five steps
+    assert ages == [[1, 1], [2, 2], [5, 3], [5, 4], [5, 5], [5, 5]]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 2e10])
+def test_the_first_world_that_breaks_down_is_kept_with_what_led_there(value):
+    seeds, count = 2, 3
+    qpos = jnp.arange(12.0).reshape(seeds, count, 2)
+    before = Physical(qpos, qpos + 100.0)
+    action = -qpos
+    fine = jax.vmap(lambda _: none_lost(PointWorld(PointConfig())))(jnp.arange(seeds))
+    fine = fine._replace(before=Physical(jnp.zeros((seeds, 2)), jnp.zeros((seeds, 2))))
+    unharmed = look_for_lost(fine, before, action, before)
+    assert not unharmed.found.any()
+    assert not unharmed.before.qpos.any()  # nothing is written down as long as nothing is wrong
+
+    broken = look_for_lost(fine, before, action, before._replace(qvel=before.qvel.at[1, 2, 0].set(value)))
+    assert broken.found.tolist() == [False, True]
+    np.testing.assert_array_equal(broken.before.qpos[1], qpos[1, 2])
+    np.testing.assert_array_equal(broken.action[1], action[1, 2])
+    later = look_for_lost(broken, before, action, before._replace(qpos=before.qpos.at[:, 0, 0].set(value)))
+    np.testing.assert_array_equal(later.before.qpos, [qpos[0, 0], qpos[1, 2]])  # the first one stays
 
 
 def test_a_world_without_dynamics_has_no_engine():

@@ -426,6 +426,9 @@ def _report_evaluation(console: Console, run: Any, episodes: int, seed: int, eng
     for name, value in result["metrics"].items():
         table.add_row(MEASURES[name], f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
     console.print(table)
+    for which, counts in zip(result["seeds"], result.get("kinds", {}).get("counts", []), strict=False):
+        kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        console.print(f"what the skills of seed {which} do: {kinds}", soft_wrap=True)
     console.print(f"evaluation: {run.evaluation / 'evaluation.json'}", soft_wrap=True)
     for figure in figures:
         console.print(f"figure: {figure}", soft_wrap=True)
@@ -436,7 +439,8 @@ MEASURES = {
     "coverage_sampled": "bins covered, sampled actions",
     "travelled": "||s_T - s_0||, normalised",
     "distance": "distance travelled on the plane",
-    "survived": "steps survived",
+    "survived": "steps survived, mean",
+    "survived_median": "steps survived, median",
     "alignment": "cosine of phi(s_T) - phi(s_0) and z",
 }
 

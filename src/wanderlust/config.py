@@ -165,6 +165,10 @@ class ScheduleConfig:
             "it must be below 2^31",
         )
         _require(
+            self.collect == "steps" or self.method_batch > 0 or self.order == "joint",
+            "schedule.collect is episodes, so a fresh collection has gaps: schedule.method_batch must be at least 1",
+        )
+        _require(
             self.order == "sac-first" or self.sac_steps == self.method_steps,
             f"schedule.order is {self.order}, so schedule.method_steps ({self.method_steps}) "
             f"must equal schedule.sac_steps ({self.sac_steps})",

@@ -17,9 +17,9 @@ from wanderlust import train
 from wanderlust.config import Engine
 from wanderlust.files import write_arrays, write_json
 from wanderlust.learned import Learned
-from wanderlust.metrics import alignment, coverage, summarise, travelled
+from wanderlust.metrics import alignment, coverage, kind_of_motion, summarise, travelled
 from wanderlust.skillset import Source, load_learner
-from wanderlust.types import Rollout
+from wanderlust.types import EnvSpec, Rollout
 
 
 def evaluate(run: Source, episodes: int = 200, seed: int = 0, engine: Engine = "auto") -> dict[str, Any]:
@@ -46,9 +46,10 @@ def evaluate(run: Source, episodes: int = 200, seed: int = 0, engine: Engine = "
         "travelled": [float(travelled(x, std).mean()) for x in mode.obs],
         "distance": [float(np.linalg.norm((x[-1] - x[0])[:, where], axis=-1).mean()) for x in mode.obs],
         "survived": [float(x[:-1].sum(axis=0).mean()) for x in mode.alive],
+        "survived_median": [float(np.median(x[:-1].sum(axis=0))) for x in mode.alive],
         "alignment": [alignment(b - a, c) for a, b, c in zip(phi_first, phi_last, codes, strict=True)],
     }
-    result = {
+    result: dict[str, Any] = {
         "name": run.config.name,
         "recipe": run.config.recipe,
         "epoch": epoch,
@@ -58,6 +59,12 @@ def evaluate(run: Source, episodes: int = 200, seed: int = 0, engine: Engine = "
         "seeds": list(range(run.config.seed, run.config.seed + run.config.seeds)),
         "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
     }
+    if run.config.skills.kind == "discrete":
+        kinds = [_kinds(parts.world.spec, one_seed) for one_seed in _seeds(mode)]
+        result["kinds"] = {
+            "per_seed": kinds,
+            "counts": [{kind: names.count(kind) for kind in sorted(set(names))} for names in kinds],
+        }
     arrays = {
         "position": np.asarray(mode.obs[..., where]),
         "skill": np.asarray(mode.skill),
@@ -67,6 +74,22 @@ def evaluate(run: Source, episodes: int = 200, seed: int = 0, engine: Engine = "
     write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": run.config.skills.kind})
     write_json(run.evaluation / "evaluation.json", result)
     return result
+
+
+def _seeds(rollout: Rollout) -> list[Rollout]:
+    return [Rollout(*(x[k] for x in rollout)) for k in range(len(rollout.skill))]
+
+
+def _kinds(spec: EnvSpec, rollout: Rollout) -> list[str]:
+    """What each discrete skill of one seed does; a skill that was never drawn is `not tried`."""
+    obs, which = np.asarray(rollout.obs), np.argmax(rollout.skill, axis=-1)
+    steps = np.asarray(rollout.alive)[:-1].sum(axis=0)
+    found = []
+    for skill in range(rollout.skill.shape[-1]):
+        mine = which == skill
+        position, orientation = (obs[:, mine][..., list(d)] for d in (spec.position_dims, spec.orientation_dims))
+        found.append(kind_of_motion(position, orientation, steps[mine]) if mine.any() else "not tried")
+    return found
 
 
 def _phi(parts: train.Parts, learned: Learned, obs: Float[Array, "n obs"]) -> Float[Array, "n code"]:

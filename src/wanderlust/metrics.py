@@ -25,6 +25,48 @@ def alignment(steps: NDArray[np.floating], codes: NDArray[np.floating]) -> float
     return float(np.mean(np.sum(steps * codes, axis=-1) / np.maximum(norms, 1e-12)))
 
 
+LOCOMOTION, FLIP, ROTATION, POSE = "locomotion", "flip", "rotation", "pose"
+
+FAR = 5.0
+"""Metres from start to end that make a skill one of locomotion."""
+TURNED = math.pi / 2
+"""Net turn about the vertical axis that makes it a rotation."""
+
+
+def kind_of_motion(
+    positions: NDArray[np.floating], orientations: NDArray[np.floating], steps: NDArray[np.integer]
+) -> str:
+    """What episodes [time, episodes, ...] of one skill do, by their medians.
+
+    Locomotion if the end lies at least FAR from the start; else a flip if the body ends with its top below its
+    bottom; else a rotation if it has turned by TURNED or more about the vertical axis; else a pose. `steps` says how
+    long each episode was, since a body that has terminated stays where it was.
+    """
+    episodes = np.arange(positions.shape[1])
+    distance = np.linalg.norm(positions[steps, episodes] - positions[0], axis=-1)
+    if np.median(distance) >= FAR:
+        return LOCOMOTION
+    if orientations.shape[-1] not in (1, 4):
+        return POSE
+    up, heading = _up_and_heading(orientations)
+    if np.median(up[steps, episodes]) < 0:
+        return FLIP
+    turned = np.unwrap(heading, axis=0)
+    if np.median(np.abs(turned[steps, episodes] - turned[0])) >= TURNED:
+        return ROTATION
+    return POSE
+
+
+def _up_and_heading(
+    orientations: NDArray[np.floating],
+) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    """The vertical part of a body's own up axis, and the angle of its own forward axis about the vertical."""
+    if orientations.shape[-1] == 1:  # a pitch angle: it tips over, but does not turn about the vertical
+        return np.cos(orientations[..., 0]), np.zeros(orientations.shape[:-1])
+    w, x, y, z = np.moveaxis(orientations / np.linalg.norm(orientations, axis=-1, keepdims=True), -1, 0)
+    return 1 - 2 * (x**2 + y**2), np.arctan2(2 * (w * z + x * y), 1 - 2 * (y**2 + z**2))
+
+
 class Summary(NamedTuple):
     """A mean over seeds with its spread."""
 

@@ -19,6 +19,8 @@ class EnvSpec:
     obs_mean: tuple[float, ...]
     obs_std: tuple[float, ...]
     """Fixed statistics by which every network sees the observation: (obs - mean) / std."""
+    orientation_dims: tuple[int, ...] = ()
+    """Which entries say how the body is turned: a quaternion (w first), one angle in the vertical plane, or nothing."""
 
 
 class Transition(NamedTuple):

@@ -28,14 +28,15 @@ class Habits(NamedTuple):
     velocity_is_normal: bool
     healthy_height: tuple[float, float] | None
     """The torso's height outside of which an episode ends; None if it never does."""
-    planar: bool
-    """Whether the body moves on a plane (x and y) or along a line (x)."""
+    position_dims: tuple[int, ...]
+    """A body moves on a plane (x and y) or along a line (x)."""
+    orientation_dims: tuple[int, ...]
 
 
 HABITS = {
-    "ant": Habits(0.1, 0.1, True, None, True),
-    "half-cheetah": Habits(0.1, 0.1, True, None, False),
-    "humanoid": Habits(0.01, 0.01, False, (1.0, 2.0), True),
+    "ant": Habits(0.1, 0.1, True, None, (0, 1), (3, 4, 5, 6)),
+    "half-cheetah": Habits(0.1, 0.1, True, None, (0,), (2,)),
+    "humanoid": Habits(0.01, 0.01, False, (1.0, 2.0), (0, 1), (3, 4, 5, 6)),
 }
 
 FRAME_SKIP = 5
@@ -57,9 +58,10 @@ class Body:
             obs_dim=model.nq + model.nv,
             action_dim=model.nu,
             episode_length=self.config.episode_length,
-            position_dims=(0, 1) if self._habits.planar else (0,),
+            position_dims=self._habits.position_dims,
             obs_mean=mean,
             obs_std=std,
+            orientation_dims=self._habits.orientation_dims,
         )
 
     @property
