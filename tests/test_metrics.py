@@ -102,7 +102,7 @@ def test_kinds_of_motion_are_told_apart(kind):
 
 
 def test_a_body_that_leans_to_one_side_and_turns_back_is_a_pose():
-    position, turned, steps = episode("rotation")
+    position, turned, _ = episode("rotation")
     there_and_back = np.concatenate([turned[:11], turned[10::-1]])
     assert kind_of_motion(position[:22], there_and_back, np.full(3, 21)) == "pose"
 

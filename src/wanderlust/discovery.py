@@ -79,6 +79,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     if 0 < epoch < total:
         run.resumed()
     last = (run.metrics() or [{}])[-1]
+    steps = last.get("env_steps", 0)
     spent = _Clock(began, last.get("seconds", 0.0), last.get("train_seconds", 0.0))
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
@@ -100,7 +101,8 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             epoch += count
             with _told(line, f"playing {PROBE_EPISODES} random skills, and compiling that") if first else nullcontext():
                 covered = [coverage(x[..., position]) for x in np.asarray(probe(state.learner.sac.policy).obs)]
-            row = {"epoch": epoch, "env_steps": epoch * config.schedule.collection, **values, "coverage": covered}
+            steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
+            row = {"epoch": epoch, "env_steps": steps, **values, "coverage": covered}
             run.log({**row, "train_seconds": round(spent.trained, 3), "seconds": round(spent.now, 3)})
             left = budget_seconds - (time.monotonic() - began) if budget_seconds is not None else None
             _show(line, config, row, count / max(spent.trained - trained, 1e-9), left)

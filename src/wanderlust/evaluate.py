@@ -18,6 +18,7 @@ from wanderlust.config import Engine
 from wanderlust.files import write_arrays, write_json
 from wanderlust.learned import Learned
 from wanderlust.metrics import alignment, coverage, kind_of_motion, summarise, travelled
+from wanderlust.runs import Run
 from wanderlust.skillset import Source, load_learner
 from wanderlust.types import EnvSpec, Rollout
 
@@ -53,7 +54,7 @@ def evaluate(run: Source, episodes: int = 200, seed: int = 0, engine: Engine = "
         "name": run.config.name,
         "recipe": run.config.recipe,
         "epoch": epoch,
-        "env_steps": epoch * run.config.schedule.collection,
+        "env_steps": _env_steps(run, epoch),
         "episodes": episodes,
         "engine": parts.engine.name,
         "seeds": list(range(run.config.seed, run.config.seed + run.config.seeds)),
@@ -74,6 +75,13 @@ def evaluate(run: Source, episodes: int = 200, seed: int = 0, engine: Engine = "
     write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": run.config.skills.kind})
     write_json(run.evaluation / "evaluation.json", result)
     return result
+
+
+def _env_steps(run: Source, epoch: int) -> int:
+    """Environment steps behind an epoch; a zoo entry and a run without metrics only know the most there can be."""
+    rows = run.metrics() if isinstance(run, Run) else []
+    logged = [row["env_steps"] for row in rows if row["epoch"] == epoch and "env_steps" in row]
+    return int(logged[-1]) if logged else epoch * run.config.schedule.collection
 
 
 def _seeds(rollout: Rollout) -> list[Rollout]:

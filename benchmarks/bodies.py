@@ -1,0 +1,82 @@
+"""Put runs of bodies into one JSON and one picture of curves: what the tables in docs/bodies.md are made of.
+
+python benchmarks/bodies.py OUT.json OUT.png RUN [RUN ...]
+
+A run is a folder that `wanderlust discover` made. Of its metrics.jsonl: training seconds (compilation and the look at
+the skills apart) to 1,000, 2,000, 3,000 and 4,500 bins, and the coverage after 1, 2, 5 and 10 minutes, per seed. Of its
+evaluation.json: the measures at the end.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+BINS = (1000, 2000, 3000, 4500)
+MINUTES = (1, 2, 5, 10)
+
+
+def summary(run: Path) -> dict[str, Any]:
+    """All that is told of one run."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    provenance = json.loads((run / "provenance.json").read_text())
+    config = json.loads((run / "config.json").read_text())
+    seconds = np.array([row["train_seconds"] for row in rows])
+    covered = np.array([row["coverage"] for row in rows])  # [rows, seeds]
+    first = {str(n): [_first(seconds, c >= n) for c in covered.T] for n in BINS}
+    return {
+        "run": run.name,
+        "command": provenance["command"],
+        "commit": provenance["commit"],
+        "device": provenance["device"],
+        "resumed": len(provenance.get("resumed", [])),
+        "seeds": list(range(config["seed"], config["seed"] + config["seeds"])),
+        "seconds_to_bins": first,
+        "median_seconds_to_bins": {n: _median(times) for n, times in first.items()},
+        "bins_after_minutes": {str(m): _after(seconds, covered, 60 * m) for m in MINUTES},
+        "env_steps_per_seed": rows[-1]["env_steps"],
+        "updates": rows[-1]["epoch"] * config["schedule"]["sac_steps"],
+        "train_seconds": rows[-1]["train_seconds"],
+        "wall_seconds": rows[-1]["seconds"],
+        "curve": {"train_seconds": seconds.tolist(), "coverage": covered.tolist()},
+        "evaluation": json.loads((run / "evaluation" / "evaluation.json").read_text()),
+    }
+
+
+def _first(seconds: np.ndarray, reached: np.ndarray) -> float | None:
+    return float(seconds[np.argmax(reached)]) if reached.any() else None
+
+
+def _median(times: list[float | None]) -> float | None:
+    """The median seed's time; None if it never got there."""
+    middle = float(np.median([np.inf if t is None else t for t in times]))
+    return middle if np.isfinite(middle) else None
+
+
+def _after(seconds: np.ndarray, covered: np.ndarray, limit: float) -> list[int] | None:
+    """Coverage at the last look before the limit; None if the run was shorter by more than a tenth."""
+    if seconds[-1] < 0.9 * limit:
+        return None
+    return covered[seconds <= limit][-1].tolist()
+
+
+def draw(runs: list[dict[str, Any]]) -> Figure:
+    """Coverage over training time, a line per seed."""
+    figure = Figure(figsize=(4.4 * len(runs), 3.6), layout="constrained")
+    for axes, run in zip(figure.subplots(1, len(runs), squeeze=False)[0], runs, strict=True):
+        axes.plot(np.array(run["curve"]["train_seconds"]) / 60, run["curve"]["coverage"], linewidth=1.2)
+        axes.set_title(run["evaluation"]["name"], fontsize=10)
+        axes.set_xlabel("minutes of training")
+        axes.grid(alpha=0.3)
+    figure.supylabel("bins covered by 200 random skills, mode actions", fontsize=9)
+    return figure
+
+
+if __name__ == "__main__":
+    table, picture, *folders = map(Path, sys.argv[1:])
+    found = [summary(folder) for folder in folders]
+    table.write_text(json.dumps(found, indent=1) + "\n")
+    draw(found).savefig(picture, dpi=140)
