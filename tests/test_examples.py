@@ -18,7 +18,7 @@ SAYS = {
 
 
 def test_there_is_an_example_of_everything():
-    assert set(EXAMPLES) == {"discover.py", *SAYS}
+    assert set(EXAMPLES) == {"discover.py", "vector_env.py", *SAYS}
 
 
 @pytest.mark.parametrize("name", SAYS)
@@ -36,3 +36,10 @@ def test_discover_runs_alone(tmp_path, monkeypatch):
     assert "evaluation/evaluation.json" in out
     assert "bins covered" in out
     assert [path.name for path in tmp_path.glob("*/run")] == ["run"]
+
+
+def test_the_vector_environment_needs_no_run(tmp_path):
+    code, out, err = run_python("-W", "error", FOLDER / "vector_env.py", cwd=tmp_path)
+    assert code == 0, err
+    assert "steps per second" in out
+    assert list(tmp_path.iterdir()) == []

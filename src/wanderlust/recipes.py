@@ -172,12 +172,12 @@ class _Fast:
     phi_rate: float = 1e-3
     discount: float = 0.97
     target_step: float = 0.05
-    alpha: float = 0.003
+    alpha: float = 0.01
 
 
 _FAST = {
     "ant": _Fast(),
-    "half-cheetah": _Fast(alpha=0.01),
+    "half-cheetah": _Fast(),
     "humanoid": _Fast(worlds=4096, steps=50, rate=5e-4, phi_rate=3e-4, discount=0.99, target_step=0.02, alpha=0.01),
 }
 
@@ -212,7 +212,7 @@ def _body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> 
             worlds=f.worlds,
             steps=f.steps,
             sac_steps=f.updates,
-            sac_batch=4096,
+            sac_batch=8192,
             method_steps=f.updates,
             order="joint",
             replay_collections=f.replay_collections,
