@@ -71,7 +71,7 @@ def untrained(monkeypatch):
 # --- bad input --------------------------------------------------------------------------------------------------
 
 BAD = {
-    "unknown env": ("nosuch", "unknown environment 'nosuch'; known: point"),
+    "unknown env": ("nosuch", "unknown environment 'nosuch'; known: ant, half-cheetah, humanoid, point"),
     "unknown method": ("--method nosuch", "unknown method 'nosuch'"),
     "unknown variant": ("--method lsd-nosuch", "unknown variant -nosuch of lsd"),
     "unknown recipe": ("--recipe nosuch", "no recipe 'nosuch'"),
@@ -430,5 +430,5 @@ def test_as_a_module(tmp_path):
     assert "point-goals" in out
     code, out, err = run_python("-m", "wanderlust", "discover", "nosuch", cwd=tmp_path)
     assert (code, out) == (2, "")
-    assert err == "wanderlust: unknown environment 'nosuch'; known: point\n"
+    assert err == "wanderlust: unknown environment 'nosuch'; known: ant, half-cheetah, humanoid, point\n"
     assert list(tmp_path.iterdir()) == []

@@ -225,7 +225,8 @@ def slow(monkeypatch) -> None:
     def driver(parts: train.Parts) -> train.Advance:
         def advance(state: train.TrainState, epochs: int) -> tuple[train.TrainState, dict[str, jax.Array]]:
             time.sleep(0.02 * epochs if epochs else 0.2)
-            return state, {"reward": jnp.zeros(parts.config.seeds)}
+            steps = jnp.full(parts.config.seeds, parts.config.schedule.collection)
+            return state, {"reward": jnp.zeros(parts.config.seeds), "steps": steps}
 
         return advance
 

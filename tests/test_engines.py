@@ -388,3 +388,19 @@ def test_warp_is_quiet_and_keeps_its_kernels_in_our_cache(capfd):
     np.testing.assert_array_equal(numbers.numpy(), [2.0, 2.0, 2.0])
     assert capfd.readouterr().out == ""  # by default, a line for each kernel that is compiled or loaded
     assert any("double" in path.name for path in (cache_folder() / "warp").rglob("*.o"))
+
+
+@pytest.mark.parametrize("name", ["ant", "half-cheetah", "humanoid"])
+def test_the_leaner_model_of_c_makes_the_same_step_to_the_last_bit(name):
+    world = make_world(BodyConfig(name))
+    lean, plain = CEngine(world, 1), CEngine(world, 1)
+    plain._model = model = load_model(world.config)
+    assert lean._model is not plain._model
+    random = np.random.default_rng(0)
+    qpos = model.qpos0 + random.uniform(-0.1, 0.1, (16, model.nq))
+    state = Physical(qpos.astype(np.float32), (0.1 * random.normal(size=(16, model.nv))).astype(np.float32))
+    for _ in range(60):
+        action = random.uniform(-1, 1, (16, model.nu)).astype(np.float32)
+        state, other = lean.step(state, action), plain.step(state, action)
+        np.testing.assert_array_equal(state.qpos, other.qpos)
+        np.testing.assert_array_equal(state.qvel, other.qvel)
