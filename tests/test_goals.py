@@ -18,6 +18,7 @@ from wanderlust.downstream.tasks import GoalState, GoalTask, point_goal, point_m
 from wanderlust.downstream.zero_shot import choose_skill, follow
 from wanderlust.errors import UserError
 from wanderlust.learned import Learned
+from wanderlust.plots import draw_reach
 
 KEY = jax.random.key(0)
 FAR = jnp.array([1000.0, 1000.0])
@@ -236,3 +237,16 @@ def test_impossible_requests_are_one_line(options, message):
         reach(trained(), **{"goals": [(1.0, 1.0)], **options})
     assert "\n" not in str(caught.value)
     assert not (trained().path / "reach").exists()
+
+
+@pytest.mark.parametrize("dims", [1, 2])
+def test_paths_on_a_line_and_on_a_plane_are_drawn(tmp_path, dims):
+    legs = [
+        {"goal": [2.0] * dims, "reached": True, "steps": 2, "distance": 0.0},
+        {"goal": [-9.0] * dims, "reached": False, "steps": 1, "distance": 10.0},
+    ]
+    facts = {"name": "line", "radius": 1.0, "legs": legs, "path": [[float(x)] * dims for x in (0, 1, 2, 1)]}
+    (tmp_path / "reach").mkdir()
+    (tmp_path / "reach" / "reach.json").write_text(json.dumps(facts))
+    picture = draw_reach(tmp_path)
+    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -134,8 +134,8 @@ class Reach:
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The folder of the run, or zoo:NAME."""
-    goal: Annotated[tuple[tuple[float, float], ...], UseAppendAction, arg(metavar="X Y")] = ()
-    """A goal on the plane; repeat it for several, followed in order."""
+    goal: Annotated[tuple[tuple[float, ...], ...], UseAppendAction, arg(metavar="X [Y]")] = ()
+    """A goal on the plane, or on the line for bodies that run along one; repeat it for several, followed in order."""
     radius: float = 1.0
     """How near counts as reached."""
     steps_per_goal: int = 100
@@ -160,9 +160,9 @@ class Reach:
         picture = draw_reach(run.path)
         console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
         for n, leg in enumerate(result["legs"], 1):
-            x, y = leg["goal"]
+            place = ", ".join(f"{x:g}" for x in leg["goal"])
             how = f"reached in {leg['steps']} steps" if leg["reached"] else f"missed by {leg['distance']:.2f}"
-            console.print(f"goal {n} ({x:g}, {y:g}): {how}")
+            console.print(f"goal {n} ({place}): {how}")
         console.print(f"path: {picture}", soft_wrap=True)
         return 0
 
@@ -395,7 +395,8 @@ def _train_and_report(console: Console, run: Any, budget_seconds: float | None) 
         )
     _report_evaluation(console, run, 200, 0, config.engine)
     console.print("try next:")
-    console.print(f"  {_program()} reach {_quoted(run)} --goal 12 4 --goal -5 9", soft_wrap=True)
+    goals = "--goal 12 --goal -5" if config.env.name == "half-cheetah" else "--goal 12 4 --goal -5 9"
+    console.print(f"  {_program()} reach {_quoted(run)} {goals}", soft_wrap=True)
     console.print(f"  {_program()} discover {config.env.name} --discrete 16 --seeds 4", soft_wrap=True)
     return 0
 

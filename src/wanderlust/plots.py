@@ -96,18 +96,31 @@ def draw_reach(run: Path) -> Path:
     where = run / "reach" / "reach.json"
     facts = json.loads(read_text(where, "the path to draw"))
     path = np.array(facts["path"])
+    on_a_line = path.shape[-1] == 1
+    if on_a_line:  # the other axis is time
+        path = np.column_stack([path[:, 0], np.arange(len(path))])
     figure = Figure(figsize=(5.6, 5.2), layout="constrained")
     axes = figure.subplots()
     segments = np.stack([path[:-1], path[1:]], axis=1)
     trail = LineCollection(list(segments), cmap="viridis", linewidths=1.6, array=np.arange(len(segments)))
     axes.add_collection(trail)
     axes.plot(*path[0], marker="s", markersize=9, fillstyle="none", linestyle="none", color="black", label="start")
+    used = 0
     for n, leg in enumerate(facts["legs"], 1):
         colour = "tab:green" if leg["reached"] else "tab:red"
-        axes.add_patch(matplotlib.patches.Circle(leg["goal"], facts["radius"], color=colour, alpha=0.3))
-        axes.annotate(str(n), leg["goal"], ha="left", va="bottom", xytext=(7, 7), textcoords="offset points")
+        goal, used = leg["goal"], used + leg["steps"]
+        if on_a_line:
+            axes.axvspan(goal[0] - facts["radius"], goal[0] + facts["radius"], color=colour, alpha=0.15)
+            goal = [goal[0], used]
+        else:
+            axes.add_patch(matplotlib.patches.Circle(goal, facts["radius"], color=colour, alpha=0.3))
+        axes.annotate(str(n), goal, ha="left", va="bottom", xytext=(7, 7), textcoords="offset points")
     axes.autoscale_view()
-    axes.set_aspect("equal", adjustable="datalim")
+    if on_a_line:
+        axes.set_xlabel("x")
+        axes.set_ylabel("step")
+    else:
+        axes.set_aspect("equal", adjustable="datalim")
     axes.grid(alpha=0.3)
     axes.legend(loc="best", fontsize=8)
     figure.colorbar(trail, label="step")

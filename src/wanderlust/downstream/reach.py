@@ -74,7 +74,8 @@ def _check(run: Source, goals: list[tuple[float, ...]], radius: float, limit: in
         raise UserError("no goal given; add --goal X Y, once for each goal")
     for goal in goals:
         if len(goal) != dims or not np.all(np.isfinite(goal)):
-            raise UserError(f"goal {' '.join(map(str, goal))} is not {dims} finite numbers")
+            needed = "1 finite number" if dims == 1 else f"{dims} finite numbers"
+            raise UserError(f"--goal {' '.join(map(str, goal))} is not {needed}, which is what a place is to this body")
     if not radius > 0:
         raise UserError(f"--radius is {radius}; it must be positive")
     if limit < 1:
