@@ -1,4 +1,4 @@
-"""Put runs of bodies into one JSON and one picture of curves: what the tables in docs/bodies.md are made of.
+"""Put runs of bodies into one JSON and one picture of curves.
 
 python benchmarks/bodies.py OUT.json OUT.png RUN [RUN ...]
 
@@ -22,6 +22,7 @@ MINUTES = (1, 2, 5, 10)
 def summary(run: Path) -> dict[str, Any]:
     """All that is told of one run."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    rows = [row for row in rows if "coverage" in row]  # one in `look_every`
     provenance = json.loads((run / "provenance.json").read_text())
     config = json.loads((run / "config.json").read_text())
     seconds = np.array([row["train_seconds"] for row in rows])

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import wanderlust
 from helpers import tiny_config
 from trained import _compile_quickly, copy_of, run_python, trained  # noqa: F401
 from wanderlust import api, devices, discovery, memory, recipes, train
@@ -303,3 +304,13 @@ def test_kernels_are_loaded_before_anything_is_compiled(monkeypatch, capsys):
         discovery._compile(line, parts, advance, None)
     assert order == [2 * config.schedule.worlds, 2 * discovery.PROBE_EPISODES, "compile"]
     assert "loading the physics kernels (a minute the first time on this machine)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "call", [lambda: wanderlust.discover("ant", engine="x"), lambda: wanderlust.normalise("ant", engine="x")]
+)
+def test_an_unknown_engine_is_refused_from_python_too(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="'x'; it must be one of auto, jax, c, warp"):
+        call()
+    assert list(tmp_path.iterdir()) == []

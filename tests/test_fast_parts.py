@@ -124,11 +124,30 @@ def test_nothing_is_learned_before_enough_is_stored():
     state, metrics = advance(state, 2)
     jax.tree.map(np.testing.assert_array_equal, before, jax.device_get(state.learner))
     assert metrics["critic_loss"].tolist() == [0.0]
+    assert metrics["steps"].tolist() == [20.0]
     state, metrics = advance(state, 1)
     assert metrics["critic_loss"][0] > 0
     moved = jax.tree.map(lambda a, b: bool(np.any(a != b)), before, jax.device_get(state.learner))
     assert any(jax.tree.leaves(moved.sac.policy))
     assert any(jax.tree.leaves(moved.method))
+
+
+def test_when_a_seed_begins_to_learn_is_its_own_business():
+    changes = {"schedule_learn_from": 25, "schedule_sac_steps": 1, "schedule_method_steps": 1}
+    together = episodes("fused", seeds=3, **changes)
+    state, metrics = train.make_driver(together)(train.init(together), 1)
+    begun = np.asarray(state.replay.size) >= 25
+    assert begun.any()
+    assert not begun.all()
+    np.testing.assert_array_equal(np.asarray(metrics["critic_loss"]) > 0, begun)
+    np.testing.assert_allclose(metrics["alpha"], np.where(begun, 0.01, 0.0), rtol=1e-6)  # means of what was learned
+
+
+def test_metrics_are_means_over_the_epochs_that_learned():
+    parts = train.assemble(tiny_config(schedule_learn_from=3 * 20, schedule_replay_collections=4))
+    _, metrics = train.make_driver(parts)(train.init(parts), 4)  # two of the four learn
+    np.testing.assert_allclose(metrics["alpha"], [0.01], rtol=1e-6)
+    assert metrics["steps"].tolist() == [20.0]
 
 
 # --- the joint order --------------------------------------------------------------------------------------------------

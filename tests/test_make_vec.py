@@ -327,3 +327,12 @@ def test_impossible_calls_are_refused():
     assert envs.closed
     with pytest.raises(gymnasium.error.ClosedEnvironmentError):
         envs.step(np.zeros((2, 8), np.float32))
+
+
+def test_actions_that_are_no_numbers_are_refused():
+    envs = wanderlust.make_vec("ant", num_envs=2)
+    envs.reset(seed=0)
+    actions = np.zeros((2, 8), np.float32)
+    actions[1, 3] = np.nan
+    with pytest.raises(UserError, match="not finite"):
+        envs.step(actions)

@@ -15,6 +15,14 @@ def test_bins_are_half_open_and_aligned_at_zero():
     assert coverage(np.array([[0.999, 0.0], [1.0, 0.0], [1.999, 0.0]])) == 2
 
 
+def test_what_is_not_a_number_is_nowhere():
+    assert coverage(np.full((100, 1, 2), np.nan)) == 0
+    half = np.zeros((101, 1, 2))
+    half[50:, :, 1] = np.nan
+    assert coverage(half) == 1
+    assert coverage(np.array([[0.0, np.inf], [3.0, 0.0]])) == 1
+
+
 def test_negative_coordinates_have_bins_of_their_own():
     assert coverage(np.array([[-0.5, 0.5], [0.5, 0.5]])) == 2  # truncation towards zero would merge them
     assert coverage(np.array([[-1.0, 0.0], [-0.001, 0.0]])) == 1

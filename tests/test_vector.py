@@ -194,6 +194,26 @@ def test_a_played_world_that_terminates_stays_where_it_ended():
     assert rollout.action.shape == (5, 2, 1)
 
 
+@dataclasses.dataclass(frozen=True)
+class Breaking(Corridor):
+    """A corridor with a hole: beyond 1 there is nothing."""
+
+    def terminated(self, state):
+        return jnp.zeros((), bool)
+
+    def step(self, state, action):
+        return state._replace(qpos=jnp.where(state.qpos > 0.5, jnp.nan, state.qpos + 1.0))
+
+
+@pytest.mark.parametrize("compiles", [True, False])
+def test_a_played_world_that_breaks_down_stays_where_it_last_was(compiles):
+    world = Breaking(always_near=True)
+    engine = dataclasses.replace(make_engine(world), compiles=compiles)
+    rollout = play(world, engine, lambda obs, z, key: jnp.zeros((2, 1)), jnp.zeros((2, 2)), jax.random.key(0), 4)
+    np.testing.assert_array_equal(rollout.obs[:, 0, 0], [0, 1, 1, 1, 1])
+    np.testing.assert_array_equal(rollout.alive[:, 0], [True, True, False, False, False])
+
+
 def test_an_engine_on_the_host_plays_the_same_episodes():
     world = Corridor()
     engine = make_engine(world)
@@ -230,15 +250,19 @@ def test_the_first_world_that_breaks_down_is_kept_with_what_led_there(value):
     action = -qpos
     fine = jax.vmap(lambda _: none_lost(PointWorld(PointConfig())))(jnp.arange(seeds))
     fine = fine._replace(before=Physical(jnp.zeros((seeds, 2)), jnp.zeros((seeds, 2))))
-    unharmed = look_for_lost(fine, before, action, before)
+    running = jnp.ones((seeds, count), bool)
+    unharmed = look_for_lost(fine, before, action, before, running)
     assert not unharmed.found.any()
     assert not unharmed.before.qpos.any()  # nothing is written down as long as nothing is wrong
 
-    broken = look_for_lost(fine, before, action, before._replace(qvel=before.qvel.at[1, 2, 0].set(value)))
+    bad = before._replace(qvel=before.qvel.at[1, 2, 0].set(value))
+    assert not look_for_lost(fine, before, action, bad, running.at[1, 2].set(False)).found.any()  # it only waited
+    broken = look_for_lost(fine, before, action, bad, running)
     assert broken.found.tolist() == [False, True]
     np.testing.assert_array_equal(broken.before.qpos[1], qpos[1, 2])
     np.testing.assert_array_equal(broken.action[1], action[1, 2])
-    later = look_for_lost(broken, before, action, before._replace(qpos=before.qpos.at[:, 0, 0].set(value)))
+    bad = before._replace(qpos=before.qpos.at[:, 0, 0].set(value))
+    later = look_for_lost(broken, before, action, bad, running)
     np.testing.assert_array_equal(later.before.qpos, [qpos[0, 0], qpos[1, 2]])  # the first one stays
 
 

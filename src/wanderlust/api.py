@@ -120,7 +120,7 @@ def discover(
         discrete: number of discrete skills.
         seed: the (first) seed.
         seeds: how many seeds are trained side by side.
-        recipe: ``"laptop"`` or ``"paper"``.
+        recipe: ``"laptop"``, ``"fast"`` (a GPU) or ``"paper"``.
         engine: what moves the worlds: ``"c"`` (MuJoCo on CPU cores), ``"warp"`` (MuJoCo on a GPU), ``"auto"`` for the
             better one that is there; by default the recipe's.
         changes: single numbers to change, e.g. ``("sac.discount=0.995",)``.

@@ -30,6 +30,7 @@ from rich.table import Table
 
 from wanderlust import train
 from wanderlust.config import BodyConfig, BodyName, RunConfig, SkillConfig
+from wanderlust.devices import cores
 from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.gym_vector import EPISODE_LENGTHS, make_vec
 from wanderlust.envs.models import muted
@@ -37,7 +38,7 @@ from wanderlust.envs.physics import import_mujoco_warp
 from wanderlust.errors import UserError
 from wanderlust.progress import Progress, progress
 from wanderlust.recipes import get_recipe
-from wanderlust.runs import command, commit, processor, version
+from wanderlust.runs import PACKAGES, command, commit, processor, version
 
 Part = Literal["physics", "updates"]
 EngineName = Literal["c", "warp"]
@@ -53,7 +54,6 @@ MOST_PROCESSES = 64
 SEEDS = (1, 4)
 SMALLER = (4, 1)
 """Updates are measured at the recipe's batch size divided by these."""
-PACKAGES = ("wanderlust", "jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang", "gymnasium", "envpool", "numpy")
 
 
 # --- what is measured ------------------------------------------------------------------------------------------
@@ -433,8 +433,7 @@ def bench(
 ) -> dict[str, Any]:
     """Measure physics and updates; the results, ready for JSON."""
     body = _check(env, worlds, threads, seconds)
-    cores = os.cpu_count() or 1
-    threads = tuple(dict.fromkeys(threads or (1, cores)))
+    threads = tuple(dict.fromkeys(threads or (1, cores())))
     engines = tuple(dict.fromkeys(engines or _engines_here()))
     if "warp" in engines:
         import_mujoco_warp()
@@ -506,7 +505,7 @@ def _provenance() -> dict[str, Any]:
         "command": command(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "commit": commit(),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in (*PACKAGES, "envpool")}},
         "device": {
             "platform": device.platform,
             "kind": processor() if device.platform == "cpu" else device.device_kind,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from wanderlust.config import Engine, EnvConfig, from_json, to_json
 from wanderlust.envs import Physical, make_engine, make_world
+from wanderlust.envs.base import sane
 from wanderlust.envs.locomotion import Body
 from wanderlust.envs.substeps import Substep, substeps
 from wanderlust.errors import UserError
@@ -106,6 +107,5 @@ def replay(broken: Broken, engine: Engine) -> Iterator[Replayed]:
             yield Replayed(seed, seen[-1].finite, tuple(seen))
         else:
             after = step(*jax.tree.map(lambda x: jnp.asarray(x)[None], (state, action)))
-            finite = all(bool(np.all(np.isfinite(x))) for x in after)
             moves.check()
-            yield Replayed(seed, finite, ())
+            yield Replayed(seed, bool(np.all(sane(after))), ())

@@ -33,6 +33,8 @@ class Discover:
       wanderlust discover                                   2-D skills on PointEnv with LSD, about half a minute
       wanderlust discover point --discrete 16 --seeds 8     16 discrete skills, eight seeds in one program
       wanderlust discover point --method diayn-xyo --recipe paper --out runs/xyo
+      wanderlust discover ant --budget-seconds 1800         a body on the CPU cores there are
+      wanderlust discover ant --recipe fast                 the same on a GPU
       wanderlust discover --resume runs/xyo                 go on where a run was stopped
     """
 
@@ -49,7 +51,7 @@ class Discover:
     seeds: Annotated[int | None, arg(metavar="N")] = None
     """Train this many seeds side by side: K, K + 1, ...; 1 unless said."""
     recipe: str = "laptop"
-    """Whose numbers: laptop, or paper for the published setting."""
+    """Whose numbers: laptop (CPU cores), fast (a GPU), or paper for the published setting."""
     config: Annotated[Path | None, arg(metavar="FILE")] = None
     """Start from the config.json of another run instead of a recipe."""
     set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
@@ -156,12 +158,13 @@ class Reach:
 
         run = open_source(self.run_folder, self.out)
         devices.prepare(run.config.seeds)
+        console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
         result = reach(run, list(self.goal), self.radius, self.steps_per_goal, self.seed, self.engine)
         picture = draw_reach(run.path)
-        console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
         for n, leg in enumerate(result["legs"], 1):
             place = ", ".join(f"{x:g}" for x in leg["goal"])
             how = f"reached in {leg['steps']} steps" if leg["reached"] else f"missed by {leg['distance']:.2f}"
+            how += ", and fell" if leg["fell"] else ""
             console.print(f"goal {n} ({place}): {how}")
         console.print(f"path: {picture}", soft_wrap=True)
         return 0
@@ -397,7 +400,11 @@ def _train_and_report(console: Console, run: Any, budget_seconds: float | None) 
     console.print("try next:")
     goals = "--goal 12 --goal -5" if config.env.name == "half-cheetah" else "--goal 12 4 --goal -5 9"
     console.print(f"  {_program()} reach {_quoted(run)} {goals}", soft_wrap=True)
-    console.print(f"  {_program()} discover {config.env.name} --discrete 16 --seeds 4", soft_wrap=True)
+    if config.env.name == "point":
+        console.print(f"  {_program()} discover point --discrete 16 --seeds 4", soft_wrap=True)
+    else:
+        faster = " --recipe fast" if config.engine == "c" and devices.has_gpu() else ""
+        console.print(f"  {_program()} discover {config.env.name} --discrete 16{faster} --budget-seconds 1800")
     return 0
 
 

@@ -200,7 +200,9 @@ class RunConfig:
     precision: Precision = "float32"
     """Of the products in policy and critics; phi, rewards, targets and optimisers are float32 in any case."""
     log_every: int = 50
-    """Epochs between two lines of metrics.jsonl, each with the coverage reached so far."""
+    """Epochs between two lines of metrics.jsonl; also how often a run can stop."""
+    look_every: int = 1
+    """Lines between two looks at the coverage, for which 200 random skills are played."""
     checkpoint_every: int = 500
     """Epochs between two checkpoints; a multiple of log_every."""
 
@@ -213,6 +215,7 @@ class RunConfig:
         )
         _require(0 <= self.seed <= 2**31 - self.seeds, f"seed is {self.seed}; seeds must lie in [0, 2^31)")
         _require(self.log_every >= 1, f"log_every is {self.log_every}; it must be at least 1")
+        _require(self.look_every >= 1, f"look_every is {self.look_every}; it must be at least 1")
         _require(
             self.checkpoint_every >= 1 and self.checkpoint_every % self.log_every == 0,
             f"checkpoint_every is {self.checkpoint_every}; it must be a multiple of log_every ({self.log_every})",

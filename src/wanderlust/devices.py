@@ -9,13 +9,17 @@ import jax
 
 def prepare(seeds: int = 1) -> None:
     """Spread seeds over CPU cores and keep compiled programs between commands. Harmless when it comes too late."""
-    cores = os.cpu_count() or 1
-    count = max(n for n in range(1, min(seeds, cores) + 1) if seeds % n == 0)
+    count = max(n for n in range(1, min(seeds, cores()) + 1) if seeds % n == 0)
     with contextlib.suppress(RuntimeError):  # JAX has already started: it stays with the devices it has
         jax.config.update("jax_num_cpu_devices", count)
     if not getattr(jax.config, "jax_compilation_cache_dir", None):
         jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "xla"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cache_folder() -> Path:
@@ -33,10 +37,15 @@ def host_memory() -> int:
     return have
 
 
+def has_gpu() -> bool:
+    """Whether JAX computes on anything but the CPU."""
+    return jax.default_backend() != "cpu"
+
+
 def describe() -> str:
     """The device in words."""
     devices = jax.devices()
     first = devices[0]
     if first.platform == "cpu":
-        return f"CPU ({os.cpu_count()} cores)"
+        return f"CPU ({cores()} cores)"
     return f"{len(devices)} x {first.device_kind}" if len(devices) > 1 else first.device_kind

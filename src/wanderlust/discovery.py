@@ -1,6 +1,7 @@
 """One run from its folder to its evaluation: train in chunks, log, save, stop cleanly, go on."""
 
 import dataclasses
+import os
 import shlex
 import signal
 import time
@@ -12,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from wanderlust import breakdown, devices, memory, train
@@ -19,7 +21,7 @@ from wanderlust.config import Engine, EnvConfig, RunConfig
 from wanderlust.envs import choose_engine, make_engine, make_world
 from wanderlust.envs.models import muted
 from wanderlust.envs.physics import WarpEngine
-from wanderlust.envs.vector import Lost
+from wanderlust.envs.vector import Lost, none_lost
 from wanderlust.errors import UserError
 from wanderlust.metrics import coverage, summarise
 from wanderlust.progress import Progress, progress
@@ -84,7 +86,8 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
     position = list(parts.world.spec.position_dims)
-    first, reason = True, "finished"
+    first, unseen, reason = True, True, "finished"
+    covered: list[int] = next((row["coverage"] for row in reversed(run.metrics()) if "coverage" in row), [])
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
         if epoch < total:
@@ -99,13 +102,18 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             values = {name: np.asarray(v, float).tolist() for name, v in metrics.items()}
             _stop_if_broken(run, parts, epoch + count, state.lost, values)
             epoch += count
-            with _told(line, f"playing {PROBE_EPISODES} random skills, and compiling that") if first else nullcontext():
-                covered = [coverage(x[..., position]) for x in np.asarray(probe(state.learner.sac.policy).obs)]
+            looks = epoch == total or epoch % (config.log_every * config.look_every) == 0
+            if looks:
+                what = f"playing {PROBE_EPISODES} random skills, and compiling that"
+                with _told(line, what) if unseen else nullcontext():
+                    covered = [coverage(x[..., position]) for x in np.asarray(probe(state.learner.sac.policy).obs)]
+                parts.engine.check()
+                unseen = False
             steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
-            row = {"epoch": epoch, "env_steps": steps, **values, "coverage": covered}
+            row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if looks else {})}
             run.log({**row, "train_seconds": round(spent.trained, 3), "seconds": round(spent.now, 3)})
             left = budget_seconds - (time.monotonic() - began) if budget_seconds is not None else None
-            _show(line, config, row, count / max(spent.trained - trained, 1e-9), left)
+            _show(line, row, covered, count / max(spent.trained - trained, 1e-9), left)
             if first:
                 line.restart(epoch)  # the first chunk waited for compilation: it is no measure of the time left
             first = False
@@ -114,7 +122,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             elif epoch < total and left is not None and left <= 0:
                 reason = "budget"
             if reason != "finished" or epoch == total or epoch % config.checkpoint_every == 0:
-                run.save(epoch, state)
+                run.save(epoch, state._replace(lost=()))
             if reason != "finished":
                 break
     return Outcome(epoch, reason)
@@ -132,9 +140,12 @@ def _assemble(config: RunConfig) -> train.Parts:
 
 
 def _last_state(run: Run, parts: train.Parts) -> tuple[int, train.TrainState]:
+    """What the newest checkpoint holds, or a beginning. Lost worlds are not saved: a run that has any is stopped."""
     if not run.checkpoints():
         return 0, train.init(parts)
-    return run.load(jax.eval_shape(lambda: train.init(parts)))
+    none = jax.vmap(lambda _: none_lost(parts.world))(jnp.arange(parts.config.seeds))
+    epoch, state = run.load(jax.eval_shape(lambda: train.init(parts))._replace(lost=()))
+    return epoch, state._replace(lost=none)
 
 
 # --- what is said before training begins -----------------------------------------------------------------------------
@@ -202,7 +213,7 @@ def _stop_if_broken(run: Run, parts: train.Parts, epoch: int, lost: Lost, values
         ).write(file)
         raise UserError(
             f"the physics of {parts.config.env.name} broke down before epoch {epoch} (seed "
-            f"{', '.join(map(str, seeds))}): a state is not finite; it is in {file}, and "
+            f"{', '.join(map(str, seeds))}): a state is not finite, or beyond 1e10; the one before is in {file}, and "
             f"`wanderlust replay {shlex.quote(str(file))}` shows where it goes wrong ({_kept(run)})"
         )
     bad = [name for name, v in values.items() if not np.all(np.isfinite(v))] + ["actions"] * (not sane.all())
@@ -219,10 +230,13 @@ def _kept(run: Run) -> str:
     return f"the last good checkpoint is kept in {run.path / 'checkpoints'}"
 
 
-def _show(line: Progress, config: RunConfig, row: dict[str, Any], epochs_per_second: float, left: float | None) -> None:
-    pace = epochs_per_second * config.schedule.collection * config.seeds
-    reward, covered = summarise(row["reward"]), summarise(row["coverage"])
-    facts = f"{row['env_steps']:,} steps  {pace:,.0f} steps/s  reward {reward.mean:.3f}  coverage {covered.mean:.0f}"
+def _show(
+    line: Progress, row: dict[str, Any], covered: list[int], epochs_per_second: float, left: float | None
+) -> None:
+    pace = epochs_per_second * sum(row["steps"])
+    facts = f"{row['env_steps']:,} steps  {pace:,.0f} steps/s  reward {summarise(row['reward']).mean:.3f}"
+    if covered:
+        facts += f"  coverage {summarise(list(map(float, covered))).mean:.0f}"
     line.update(row["epoch"], facts, left)
 
 
@@ -236,6 +250,8 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
+        words = "stopping at the end of this chunk of epochs; Ctrl-C again stops at once, back to the last checkpoint\n"
+        os.write(2, words.encode())  # a signal may come while something else is being printed
 
     try:
         before = signal.signal(signal.SIGINT, handler)

@@ -58,8 +58,9 @@ class Room(NamedTuple):
 def count(parts: train.Parts, episodes: int) -> Memory:
     """The memory of a run that looks at its skills with this many episodes, on the device that has most to hold.
 
-    State and buffers are counted to the byte. What the compiler needs besides is an upper bound by the rule below,
-    1.0 to 1.6 times what XLA reports for the recipes of the bodies (`tests/test_engine_choice.py` compares one).
+    The state is counted to the byte. What the compiler needs besides is an upper bound by the rule below, 1.1 to 1.2
+    times what XLA reports for the recipes of the bodies (`tests/test_engine_choice.py` compares one); the engine's
+    buffers are counted by a rule of its own, which gave 1.1 to 1.4 times what it allocates.
     """
     config, world = parts.config, parts.world.spec
     state = jax.eval_shape(lambda: train.init(parts))

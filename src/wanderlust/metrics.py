@@ -9,8 +9,12 @@ from scipy import stats
 
 
 def coverage(positions: NDArray[np.floating], bin_size: float = 1.0) -> int:
-    """How many bins of the plane (or line) any of the positions [..., dims] falls into; bins align at zero."""
+    """How many bins of the plane (or line) any of the positions [..., dims] falls into; bins align at zero.
+
+    What is not a number is nowhere.
+    """
     flat = positions.reshape(-1, positions.shape[-1])
+    flat = flat[np.isfinite(flat).all(axis=-1)]
     return len(np.unique(np.floor(flat / bin_size), axis=0))
 
 

@@ -155,7 +155,8 @@ def _body_paper(env: BodyName, name: str, view: Variant, skills: SkillConfig) ->
         recipe="paper",
         engine="c",
         driver="split",
-        log_every=100,
+        log_every=10,
+        look_every=10,
         checkpoint_every=1000,
     )
 
@@ -220,28 +221,22 @@ def _body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> 
         recipe="fast",
         engine="warp",
         precision="bfloat16",
-        log_every=10,
+        log_every=2,
+        look_every=5,
         checkpoint_every=100,
     )
 
 
 def _body_laptop(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
-    """What two to eight CPU cores can do: the same with smaller networks, batches and rates, and 64 worlds.
+    """What two to eight CPU cores can do: the same with smaller networks and batches, and 64 worlds.
 
     On two cores physics and learning take about as long as each other.
     """
     fast, p = _body_fast(env, name, view, skills), _PUBLISHED[env]
-    rate = 5e-4
     return dataclasses.replace(
         fast,
-        method=dataclasses.replace(fast.method, hidden=(128, 128), learning_rate=rate),
-        sac=dataclasses.replace(
-            fast.sac,
-            hidden=(256, 256),
-            policy_learning_rate=rate,
-            critic_learning_rate=rate,
-            alpha_learning_rate=rate,
-        ),
+        method=dataclasses.replace(fast.method, hidden=(128, 128)),
+        sac=dataclasses.replace(fast.sac, hidden=(256, 256)),
         schedule=dataclasses.replace(
             fast.schedule,
             epochs=2500,
@@ -253,10 +248,11 @@ def _body_laptop(env: BodyName, name: str, view: Variant, skills: SkillConfig) -
             replay_collections=40,
         ),
         recipe="laptop",
-        engine="auto",
+        engine="c",
         driver="split",
         precision="float32",
-        log_every=50,
+        log_every=10,
+        look_every=5,
         checkpoint_every=250,
     )
 

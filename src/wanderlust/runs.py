@@ -38,7 +38,8 @@ T = TypeVar("T")
 
 FORMAT = "wanderlust-checkpoint-1"
 KEEP = 2
-PACKAGES = ("wanderlust", "jax", "jaxlib", "equinox", "optax", "numpy")
+PHYSICS = ("mujoco", "mujoco-mjx", "warp-lang", "gymnasium")
+PACKAGES = ("wanderlust", "jax", "jaxlib", "equinox", "optax", "numpy", *PHYSICS)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -306,18 +306,18 @@ def _learn_all(
         return replays.append_valid(replay, _flat(fresh), _flat(running))
 
     def one_seed(learner: Learner, replay: Replay, fresh: Transition, key: Key[Array, ""]) -> tuple[Learner, Metrics]:
-        return learn(parts, learner, replay, _flat(fresh), key)
+        def go(learner: Learner) -> tuple[Learner, Metrics]:
+            learner, metrics = learn(parts, learner, replay, _flat(fresh), key)
+            return learner, {**metrics, "learned": jnp.ones(())}
+
+        if schedule.learn_from == 1:
+            return go(learner)
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(go, learner)[1])
+        return jax.lax.cond(replay.size >= schedule.learn_from, go, lambda learner: (learner, nothing), learner)
 
     fresh, running = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (fresh, running))
     state = state._replace(replay=jax.vmap(store)(state.replay, fresh, running))
-    args = (state.learner, state.replay, fresh, key)
-    everyone = each_seed(one_seed)
-    if schedule.learn_from > 1:
-        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(everyone, *args)[1])
-        enough = jnp.min(state.replay.size) >= schedule.learn_from
-        learner, metrics = jax.lax.cond(enough, everyone, lambda learner, *_: (learner, nothing), *args)
-    else:
-        learner, metrics = everyone(*args)
+    learner, metrics = each_seed(one_seed)(state.learner, state.replay, fresh, key)
     steps = jnp.sum(running, axis=(1, 2), dtype=jnp.float32)
     return state._replace(learner=learner), {**metrics, "steps": steps}
 
@@ -326,6 +326,13 @@ def _learn_all(
 
 Advance = Callable[[TrainState, int], tuple[TrainState, Metrics]]
 """Run a number of epochs; metrics are means over them, one value per seed. For 0 epochs: compile, change nothing."""
+
+
+def _means(total: Metrics, epochs: Any) -> Metrics:
+    """Sums over epochs as means: of what is learned, over the epochs that learned."""
+    learned = jnp.maximum(total["learned"], 1.0)
+    rest = {name: value for name, value in total.items() if name not in ("learned", "steps")}
+    return {**{name: value / learned for name, value in rest.items()}, "steps": total["steps"] / epochs}
 
 
 def make_driver(parts: Parts) -> Advance:
@@ -349,8 +356,9 @@ def fused_driver(parts: Parts) -> Advance:
             (worlds, lost), (act_key, fresh_key) = carry, keys
             action = jax.vmap(partial(act, parts))(policy, worlds, _noise(parts, act_key))
             after = _per_seed(parts.engine.step(_flat(worlds.state), _flat(action)), seeds)
-            lost = look_for_lost(lost, worlds.state, action, after)
+            before = worlds.state
             worlds, transition, running = _settle(parts, worlds, action, after, lambda: _fresh(parts, fresh_key))
+            lost = look_for_lost(lost, before, action, after, running)
             return (worlds, lost), (transition, running)
 
         (worlds, lost), (fresh, running) = jax.lax.scan(step, (state.worlds, state.lost), (keys.act, keys.fresh))
@@ -368,7 +376,7 @@ def fused_driver(parts: Parts) -> Advance:
             return state, jax.tree.map(jnp.add, total, metrics)
 
         state, total = jax.lax.fori_loop(0, epochs, body, (state, zeros))
-        return state, jax.tree.map(lambda x: x / epochs, total)
+        return state, _means(total, jnp.maximum(epochs, 1))
 
     mesh = seed_mesh(parts.config.seeds)
     across, same = PartitionSpec("seeds"), PartitionSpec()
@@ -424,17 +432,21 @@ def split_driver(parts: Parts) -> Advance:
         )
         return keys, desks, tuple(part(draws, g, 2) for g in range(groups))
 
-    def choose(policy: Policy, worlds: Worlds, noise: Array) -> tuple[Physical, Array]:
-        return _flat((worlds.state, jax.vmap(partial(act, parts))(policy, worlds, noise)))
+    def choose(policy: Policy, worlds: Worlds, noise: Array) -> tuple[Physical, Array, Array]:
+        """What the engine is given, and whether any episode is still running."""
+        running = jnp.any(worlds.age < parts.world.spec.episode_length)
+        return *_flat((worlds.state, jax.vmap(partial(act, parts))(policy, worlds, noise))), running
 
     def record(
         policy: Policy, desk: _Desk, draws: _Draws, at: Array, action: Array, after: Physical
-    ) -> tuple[_Desk, tuple[Physical, Array]]:
+    ) -> tuple[_Desk, tuple[Physical, Array, Array]]:
         action, after = _per_seed((action, after), parts.config.seeds)
-        lost = look_for_lost(desk.lost, desk.worlds.state, action, after)
         begun = jax.tree.map(lambda x: x[at], draws.fresh)
-        worlds, *facts = _settle(parts, desk.worlds, action, after, lambda: begun)
-        fresh, running = jax.tree.map(lambda whole, x: whole.at[at].set(x), (desk.fresh, desk.running), tuple(facts))
+        worlds, transition, running = _settle(parts, desk.worlds, action, after, lambda: begun)
+        lost = look_for_lost(desk.lost, desk.worlds.state, action, after, running)
+        fresh, running = jax.tree.map(
+            lambda whole, x: whole.at[at].set(x), (desk.fresh, desk.running), (transition, running)
+        )
         noise = draws.noise[jnp.minimum(at + 1, draws.noise.shape[0] - 1)]
         return _Desk(worlds, lost, fresh, running), choose(policy, worlds, noise)
 
@@ -458,10 +470,12 @@ def split_driver(parts: Parts) -> Advance:
     finished: Callable[..., tuple[TrainState, Metrics]] = finishing
 
     def collect(policy: Policy, desk: _Desk, draws: _Draws) -> _Desk:
-        state, action = chosen(policy, desk.worlds, draws.noise[0])
+        given = chosen(policy, desk.worlds, draws.noise[0])
         for at in range(parts.config.schedule.steps):
-            after = move(*jax.device_get((state, action)))
-            desk, (state, action) = recorded(policy, desk, draws, np.int32(at), action, after)
+            state, action, running = jax.device_get(given)
+            if not running:  # every episode of this collection has ended early
+                break
+            desk, given = recorded(policy, desk, draws, np.int32(at), given[1], move(state, action))
         return desk
 
     threads = ThreadPoolExecutor(groups)
@@ -471,7 +485,7 @@ def split_driver(parts: Parts) -> Advance:
         keys, desks, draws = prepared(state)
 
         def one_step(desk: _Desk, draws: _Draws) -> _Desk:
-            before, action = chosen(state.learner.sac.policy, desk.worlds, draws.noise[0])
+            before, action, _ = chosen(state.learner.sac.policy, desk.worlds, draws.noise[0])
             after = move(*jax.device_get((before, action)))
             return recorded(state.learner.sac.policy, desk, draws, np.int32(0), action, after)[0]
 
@@ -487,7 +501,7 @@ def split_driver(parts: Parts) -> Advance:
             desks = tuple(threads.map(partial(collect, state.learner.sac.policy), desks, draws))
             state, metrics = finished(state, keys, desks)
             total = {name: total[name] + value if total else value for name, value in metrics.items()}
-        return state, {name: value / epochs for name, value in total.items()}
+        return state, _means(total, epochs) if total else {}
 
     return advance
 

@@ -13,6 +13,7 @@ from wanderlust import train
 from wanderlust.config import Engine
 from wanderlust.downstream.zero_shot import act_towards
 from wanderlust.envs import make_world
+from wanderlust.envs.base import sane
 from wanderlust.errors import UserError
 from wanderlust.files import write_json
 from wanderlust.learned import of_seed
@@ -32,7 +33,7 @@ def reach(
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
     epoch, learned = load_learner(run, parts)
     world = parts.world.from_origin()
-    observe = jax.jit(jax.vmap(world.observe))
+    observe, terminated = jax.jit(jax.vmap(world.observe)), jax.jit(jax.vmap(world.terminated))
     position = list(world.spec.position_dims)
     act = jax.jit(partial(act_towards, parts, of_seed(learned, seed)))
     move = jax.jit(parts.engine.step) if parts.engine.compiles else parts.engine.step
@@ -41,15 +42,21 @@ def reach(
     def where() -> list[float]:
         return np.asarray(observe(state))[0, position].tolist()
 
-    path, legs = [where()], []
+    legs: list[dict[str, Any]] = []
+    path, fell = [where()], False
     for goal in goals:
         target, used = jnp.array([goal], jnp.float32), 0
-        while (away := float(np.linalg.norm(np.subtract(path[-1], goal)))) > radius and used < limit:
+        while (away := float(np.linalg.norm(np.subtract(path[-1], goal)))) > radius and used < limit and not fell:
             action, _ = act(state, target)
-            state = move(state, action)
+            after = move(state, action)
+            if not np.all(sane(after)):
+                raise UserError(f"the physics of {world.spec.name} broke down on the way to goal {len(legs) + 1}")
+            state, used = after, used + 1
             path.append(where())
-            used += 1
-        legs.append({"goal": list(goal), "reached": away <= radius, "steps": used, "distance": round(away, 4)})
+            fell = bool(np.any(terminated(state)))
+        facts = {"reached": away <= radius, "steps": used, "distance": round(away, 4), "fell": fell}
+        legs.append({"goal": list(goal), **facts})
+    parts.engine.check()
     result = {
         "name": run.config.name,
         "epoch": epoch,
@@ -71,7 +78,8 @@ def reach_folder(run: Source) -> Path:
 def _check(run: Source, goals: list[tuple[float, ...]], radius: float, limit: int, seed: int) -> None:
     dims = len(make_world(run.config.env).spec.position_dims)
     if not goals:
-        raise UserError("no goal given; add --goal X Y, once for each goal")
+        place = "X" if dims == 1 else "X Y"
+        raise UserError(f"no goal given; add --goal {place}, once for each goal")
     for goal in goals:
         if len(goal) != dims or not np.all(np.isfinite(goal)):
             needed = "1 finite number" if dims == 1 else f"{dims} finite numbers"

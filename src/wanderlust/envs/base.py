@@ -4,7 +4,7 @@ A world draws its start, says what is observed and when an episode is over. It d
 (`physics.py`) does, so that one world can run on several. Worlds whose dynamics are a formula also have `step`.
 """
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Array, Bool, Float, Key
 
@@ -16,6 +16,16 @@ class Physical(NamedTuple):
 
     qpos: Float[Array, "*batch qpos"]
     qvel: Float[Array, "*batch qvel"]
+
+
+LARGEST = 1e10
+"""MuJoCo's own limit of positions and velocities; beyond it, or if it is no number, a state is broken."""
+
+
+def sane(state: Physical) -> Any:
+    """Which worlds of a batch [..., entries] are where numbers mean something; NumPy or JAX."""
+    qpos, qvel = ((abs(x) < LARGEST).all(axis=-1) for x in state)
+    return qpos & qvel
 
 
 class World(Protocol):

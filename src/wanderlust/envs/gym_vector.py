@@ -12,7 +12,7 @@ from jaxtyping import Array, Int, Key
 from numpy.typing import NDArray
 
 from wanderlust.config import BodyConfig, build
-from wanderlust.envs.base import Physical
+from wanderlust.envs.base import Physical, sane
 from wanderlust.envs.locomotion import HABITS, Body
 from wanderlust.envs.models import load_model
 from wanderlust.envs.physics import CEngine
@@ -150,8 +150,11 @@ class BodyVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[
             which = np.flatnonzero(self._over).tolist()
             raise UserError(f"step: the episodes of worlds {which} are over; reset them with options['reset_mask']")
 
-        after = np.concatenate(engine.step(self._physical(self._state), moves), axis=1)
-        broken: NDArray[np.bool_] = ~np.isfinite(after).all(axis=1)
+        if not np.isfinite(moves).all():
+            raise UserError("step: some actions are not finite; they must be numbers in [-1, 1]")
+        moved = engine.step(self._physical(self._state), moves)
+        after = np.concatenate(moved, axis=1)
+        broken: NDArray[np.bool_] = ~sane(moved)
         if broken.any():
             after = np.where(broken[:, None], self._state, after)
         self._state = after

@@ -95,6 +95,12 @@ def muted() -> Iterator[None]:
         mujoco.set_mju_user_warning(before)
 
 
+def ignore_warnings() -> None:
+    """The same for good, unless somebody already handles MuJoCo's warnings."""
+    if mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(_ignore)
+
+
 def _ignore(message: str) -> None:
     pass
 

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import os
 import threading
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, get_args
 
 import jax
 import jax.numpy as jnp
@@ -22,10 +22,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from wanderlust.config import Engine as EngineName
-from wanderlust.devices import cache_folder
+from wanderlust.devices import cache_folder, cores
 from wanderlust.envs.base import Physical, SelfStepping, World
 from wanderlust.envs.locomotion import FRAME_SKIP, Body
-from wanderlust.envs.models import load_model, load_model_for_c
+from wanderlust.envs.models import ignore_warnings, load_model, load_model_for_c
 from wanderlust.errors import UserError
 
 
@@ -66,14 +66,20 @@ class JaxEngine:
 
 
 class CEngine:
-    """`mujoco.rollout`: one call moves all worlds on a pool of threads. NumPy in, NumPy out."""
+    """`mujoco.rollout`: one call moves all worlds on a pool of threads. NumPy in, NumPy out.
+
+    A world of which MuJoCo warns (a state or a control that is not sane) stops there and keeps that state to the end of
+    the control step. Warnings are not printed, nor written to a file in the working folder: whoever needs to know looks
+    at the states.
+    """
 
     name: EngineName = "c"
     compiles = False
 
     def __init__(self, world: Body, threads: int | None = None) -> None:
         self._model = load_model_for_c(world.config)
-        self._threads = (os.cpu_count() or 1) if threads is None else threads
+        self._threads = cores() if threads is None else threads
+        ignore_warnings()
         self._mine = threading.local()
 
     def _tools(self, worlds: int) -> "_Tools":
@@ -340,6 +346,8 @@ def import_mujoco_warp() -> Any:
 
 def make_engine(world: World, name: EngineName = "auto") -> Engine:
     """The engine for a world; `auto` is resolved by `choose_engine`."""
+    if name not in get_args(EngineName):
+        raise UserError(f"engine is {name!r}; it must be one of {', '.join(get_args(EngineName))}")
     if isinstance(world, SelfStepping):
         if name not in ("auto", "jax"):
             raise UserError(
@@ -362,7 +370,10 @@ def choose_engine(world: World, name: EngineName = "auto") -> tuple[EngineName, 
         return "c", "asked for"
     if world.config.solver == "stock" and world.config.name == "humanoid":
         if name == "warp":
-            raise UserError("--engine warp has no PGS solver, which env.solver=stock asks for: use --engine c")
+            raise UserError(
+                "--engine warp has no PGS solver, which env.solver=stock (the paper's) asks for: use --engine c, or "
+                "--set env.solver=newton"
+            )
         return "c", "env.solver=stock asks for PGS, which only this engine has"
     if name == "warp":
         import_mujoco_warp()

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from wanderlust.envs.base import Physical
+from wanderlust.envs.base import Physical, sane
 from wanderlust.envs.locomotion import FRAME_SKIP, Body
 from wanderlust.envs.models import load_model_for_c, muted
 from wanderlust.envs.physics import controls
@@ -25,7 +25,7 @@ class Substep(NamedTuple):
     warnings: tuple[str, ...]
     """What MuJoCo warned of during the step."""
     finite: bool
-    """Whether the state is a number, and one that float32 can hold, as the networks need it."""
+    """Whether the state is sane: a number, and not beyond MuJoCo's limit."""
 
 
 def substeps(world: Body, state: Physical, action: NDArray[np.float32]) -> list[Substep]:
@@ -39,7 +39,7 @@ def substeps(world: Body, state: Physical, action: NDArray[np.float32]) -> list[
         while len(seen) < FRAME_SKIP and (not seen or seen[-1].finite):
             before = _warnings(data)
             mujoco.mj_step(model, data)
-            after = np.concatenate([data.qpos, data.qvel]).astype(np.float32)
+            after = Physical(data.qpos.astype(np.float32), data.qvel.astype(np.float32))
             seen.append(
                 Substep(
                     speed=float(np.max(np.abs(data.qvel))),
@@ -47,7 +47,7 @@ def substeps(world: Body, state: Physical, action: NDArray[np.float32]) -> list[
                     contacts=int(data.ncon),
                     rows=int(data.nefc),
                     warnings=tuple(name for name, count in _warnings(data).items() if count > before[name]),
-                    finite=bool(np.all(np.isfinite(after))),
+                    finite=bool(sane(after)),
                 )
             )
     return seen

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from wanderlust.envs.base import Physical, World
+from wanderlust.envs.base import Physical, World, sane
 from wanderlust.envs.physics import Engine
 from wanderlust.skills import SkillSpace
 from wanderlust.types import Rollout, Transition
@@ -79,13 +79,8 @@ def settle(
     if fresh is None:
         over = done | (before.age >= world.spec.episode_length)
         return ongoing._replace(age=jnp.where(over, world.spec.episode_length, age)), transition
-    begun = fresh
-    worlds = jax.lax.cond(jnp.any(done), lambda w: _where(done, begun(), w), lambda w: w, ongoing)
+    worlds = jax.lax.cond(jnp.any(done), lambda w: _where(done, fresh(), w), lambda w: w, ongoing)
     return worlds, transition
-
-
-LARGEST = 1e10
-"""MuJoCo's own limit of positions and velocities."""
 
 
 class Lost(NamedTuple):
@@ -103,17 +98,22 @@ def none_lost(world: World) -> Lost:
     return Lost(jnp.zeros((), bool), zeros, jnp.zeros(world.spec.action_dim))
 
 
-def look_for_lost(lost: Lost, before: Physical, action: Float[Array, "seeds worlds action"], after: Physical) -> Lost:
-    """Keep the first world whose state after a step is not finite, or beyond what MuJoCo calls a bad number."""
+def look_for_lost(
+    lost: Lost,
+    before: Physical,
+    action: Float[Array, "seeds worlds action"],
+    after: Physical,
+    running: Bool[Array, "seeds worlds"],
+) -> Lost:
+    """Keep the first world whose physics broke down in this step, among those whose episode was still running."""
 
-    def one_seed(lost: Lost, before: Physical, action: Array, after: Physical) -> Lost:
-        sane = [jnp.all(jnp.abs(x) < LARGEST, axis=1) for x in after]
-        bad = ~jnp.stack(sane).all(axis=0)
+    def one_seed(lost: Lost, before: Physical, action: Array, after: Physical, running: Array) -> Lost:
+        bad = running & ~sane(after)
         first = jnp.argmax(bad)
         here = Lost(bad[first], jax.tree.map(lambda x: x[first], before), action[first])
         return jax.tree.map(lambda old, new: jnp.where(bad[first] & ~lost.found, new, old), lost, here)
 
-    return jax.vmap(one_seed)(lost, before, action, after)
+    return jax.vmap(one_seed)(lost, before, action, after, running)
 
 
 def play(
@@ -121,6 +121,7 @@ def play(
 ) -> Rollout:
     """One episode per given skill, `steps` long; a world that terminates stays where it ended.
 
+    So does one whose physics breaks down: at the last state that meant something.
     Runs inside a compiled program if the engine does; otherwise `act` should be a compiled function.
     """
     count = skill.shape[0]
@@ -132,7 +133,9 @@ def play(
     ) -> tuple[tuple[Physical, Bool[Array, " worlds"]], tuple[Array, Array, Array]]:
         state, alive = carry
         action = act(jax.vmap(world.observe)(state), skill, key)
-        state = _where(alive, engine.step(state, action), state)
+        after = engine.step(state, action)
+        alive = alive & sane(after)
+        state = _where(alive, after, state)
         alive = alive & ~jax.vmap(world.terminated)(state)
         return (state, alive), (jax.vmap(world.observe)(state), action, alive)
 
@@ -161,6 +164,7 @@ def _play_on_host(
     for step_key in jax.random.split(key, steps):
         action: Any = np.asarray(act(obs, skill, step_key))
         after = engine.step(state, action)
+        alive = alive & sane(after)
         state = jax.tree.map(lambda new, old, alive=alive: np.where(alive[:, None], new, old), after, state)
         obs, over = jax.device_get(look(state))
         alive = alive & ~over
