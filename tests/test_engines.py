@@ -360,7 +360,9 @@ def test_the_engine_is_picked_by_what_is_there_with_the_reason(monkeypatch):
 def test_what_cannot_be_picked_says_what_can(monkeypatch):
     with pytest.raises(UserError, match="--engine jax cannot move ant: choose c or warp"):
         choose_engine(ANT, "jax")
-    with pytest.raises(UserError, match=r"no PGS solver, which env\.solver=stock asks for: use --engine c"):
+    with pytest.raises(
+        UserError, match=r"no PGS solver, which env\.solver=stock \(the paper's\) asks for: use --engine c"
+    ):
         choose_engine(STOCK_HUMANOID, "warp")
     with pytest.raises(UserError, match="--engine warp cannot move point: its dynamics are a formula"):
         make_engine(POINT, "warp")

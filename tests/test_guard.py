@@ -126,7 +126,7 @@ def test_an_overflow_stops_the_run(tmp_path, monkeypatch):
 
 def test_a_learner_that_diverges_is_no_matter_of_physics(tmp_path):
     run = copy_of(trained(seeds=3), tmp_path / "run")
-    epoch, state = run.load(jax.eval_shape(lambda: train.init(train.assemble(run.config))), epoch=2)
+    epoch, state = run.load(train.saved_form(train.assemble(run.config)), epoch=2)
     sac = state.learner.sac
     sac = sac._replace(policy=jax.tree.map(lambda x: x.at[1].set(jnp.nan), sac.policy))
     for path in run.checkpoints().values():
@@ -148,7 +148,8 @@ def too_fast(tmp_path_factory) -> tuple[Run, str]:
     run = discovery.start(ANT, folder / "run")
     state = train.init(train.assemble(ANT))
     fast = jax.tree.map(lambda x: jnp.full_like(x, 1e10), state.worlds.state.qvel)
-    run.save(2, state._replace(worlds=state.worlds._replace(state=state.worlds.state._replace(qvel=fast))))
+    state = state._replace(worlds=state.worlds._replace(state=state.worlds.state._replace(qvel=fast)))
+    run.save(2, train.to_save(state))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         message = stopped(run)

@@ -96,7 +96,7 @@ def test_metrics_have_a_row_per_chunk_and_a_value_per_seed():
 
 def test_a_checkpoint_holds_the_whole_state_and_comes_back_bit_by_bit(tmp_path):
     run = Run.create(tmp_path / "run", tiny_config(seeds=3))
-    skeleton = jax.eval_shape(lambda: train.init(train.assemble(run.config)))
+    skeleton = train.saved_form(train.assemble(run.config))
     epoch, state = trained(seeds=3).load(skeleton)
     assert epoch == 4
     run.save(7, state)
@@ -339,7 +339,7 @@ def test_a_broken_checkpoint_is_one_line_that_names_it(tmp_path, breakage):
     run = copy_of(trained(), tmp_path / "run")
     newest = run.checkpoints()[4]
     newest.write_bytes(BREAKAGES[breakage](newest.read_bytes()))
-    skeleton = jax.eval_shape(lambda: train.init(train.assemble(run.config)))
+    skeleton = train.saved_form(train.assemble(run.config))
     message = one_line(run.load, skeleton)
     assert str(newest) in message
     assert message.endswith("delete it to go on from epoch 2")
@@ -387,7 +387,7 @@ def test_arrays_of_another_type_are_refused(tmp_path):
 def test_the_checkpoint_of_another_configuration_is_refused(tmp_path, other):
     run = Run.create(tmp_path / "run", other)
     shutil.copytree(trained().path / "checkpoints", run.path / "checkpoints")
-    skeleton = jax.eval_shape(lambda: train.init(train.assemble(other)))
+    skeleton = train.saved_form(train.assemble(other))
     message = one_line(run.load, skeleton)
     assert str(run.checkpoints()[4]) in message
     assert "does not fit the run's configuration" in message

@@ -156,7 +156,7 @@ def test_seeds_of_a_run_are_counted_from_zero():
 
 def test_loading_reads_what_training_left():
     parts = train.assemble(trained().config)
-    _, state = trained().load(jax.eval_shape(lambda: train.init(parts)))
+    _, state = trained().load(train.saved_form(parts))
     policy = jax.tree.map(lambda x: x[0], state.learner.sac.policy)
     by_hand = jax.vmap(policy)(parts.view.for_policy(jnp.asarray(OBS, jnp.float32)), jnp.asarray(Z, jnp.float32))
     np.testing.assert_allclose(wanderlust.load(trained()).act(OBS, Z), by_hand.mode(), atol=1e-6)

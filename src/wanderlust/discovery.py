@@ -13,7 +13,6 @@ from types import FrameType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from wanderlust import breakdown, devices, memory, train
@@ -21,7 +20,7 @@ from wanderlust.config import Engine, EnvConfig, RunConfig
 from wanderlust.envs import choose_engine, make_engine, make_world
 from wanderlust.envs.models import muted
 from wanderlust.envs.physics import WarpEngine
-from wanderlust.envs.vector import Lost, none_lost
+from wanderlust.envs.vector import Lost
 from wanderlust.errors import UserError
 from wanderlust.metrics import coverage, summarise
 from wanderlust.progress import Progress, progress
@@ -122,7 +121,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             elif epoch < total and left is not None and left <= 0:
                 reason = "budget"
             if reason != "finished" or epoch == total or epoch % config.checkpoint_every == 0:
-                run.save(epoch, state._replace(lost=()))
+                run.save(epoch, train.to_save(state))
             if reason != "finished":
                 break
     return Outcome(epoch, reason)
@@ -140,12 +139,10 @@ def _assemble(config: RunConfig) -> train.Parts:
 
 
 def _last_state(run: Run, parts: train.Parts) -> tuple[int, train.TrainState]:
-    """What the newest checkpoint holds, or a beginning. Lost worlds are not saved: a run that has any is stopped."""
     if not run.checkpoints():
         return 0, train.init(parts)
-    none = jax.vmap(lambda _: none_lost(parts.world))(jnp.arange(parts.config.seeds))
-    epoch, state = run.load(jax.eval_shape(lambda: train.init(parts))._replace(lost=()))
-    return epoch, state._replace(lost=none)
+    epoch, saved = run.load(train.saved_form(parts))
+    return epoch, train.restore(parts, saved)
 
 
 # --- what is said before training begins -----------------------------------------------------------------------------

@@ -108,6 +108,24 @@ def init(parts: Parts) -> TrainState:
     return jax.jit(jax.vmap(lambda s: init_seed(parts, jax.random.key(s))))(seeds)
 
 
+def to_save(state: TrainState) -> Any:
+    """What a checkpoint holds: all but the lost worlds, since a run that has any is stopped and not saved."""
+    nothing: Any = ()
+    return state._replace(lost=nothing)
+
+
+def restore(parts: Parts, saved: Any) -> TrainState:
+    """The state that was saved."""
+    nothing = jax.vmap(lambda _: none_lost(parts.world))(jnp.arange(parts.config.seeds))
+    state: TrainState = saved._replace(lost=nothing)
+    return state
+
+
+def saved_form(parts: Parts) -> Any:
+    """Names, shapes and types of what a checkpoint holds; nothing is allocated."""
+    return to_save(jax.eval_shape(lambda: init(parts)))
+
+
 # --- one step of collection, in the pieces both drivers share --------------------------------------------------
 
 
