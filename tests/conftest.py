@@ -11,6 +11,7 @@ _place = os.environ.setdefault("WANDERLUST_TEST_CACHE", _cache.name if _cache el
 os.environ["WANDERLUST_CACHE"] = _place
 
 import jax  # noqa: E402
+import pytest  # noqa: E402
 
 jax.config.update("jax_num_cpu_devices", 2)  # so that seeds are spread over devices
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -19,6 +20,20 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_compilation_cache_dir", _place)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
+@pytest.fixture
+def command_line(capsys):
+    """Call the command line: exit code, output, errors."""
+    from wanderlust import cli
+
+    def call(*args: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            cli.main([str(arg) for arg in args])
+        out, err = capsys.readouterr()
+        return stop.value.code, out, err
+
+    return call
 
 
 def pytest_sessionfinish() -> None:

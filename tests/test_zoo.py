@@ -12,7 +12,7 @@ import pytest
 
 import wanderlust
 from trained import _compile_quickly, copy_of, run_python, trained, tree  # noqa: F401
-from wanderlust import cli, methods, train, zoo
+from wanderlust import methods, train, zoo
 from wanderlust.evaluate import evaluate
 from wanderlust.files import ArrayFile, write_arrays
 from wanderlust.metrics import coverage
@@ -48,19 +48,6 @@ def ant(here, shelf) -> Path:
     """The folder of zoo:ant, which may be changed."""
     shutil.copytree(shelf / "ant", here / "zoo" / "ant")
     return here / "zoo" / "ant"
-
-
-@pytest.fixture
-def command(capsys):
-    """Call the command line: exit code, output, errors."""
-
-    def call(*args: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            cli.main([str(arg) for arg in args])
-        out, err = capsys.readouterr()
-        return stop.value.code, out, err
-
-    return call
 
 
 def one_line(f, *args, **options) -> str:
@@ -163,12 +150,12 @@ def test_evaluating_an_entry_is_evaluating_the_run(here, monkeypatch):
     assert ours == theirs
 
 
-def test_the_commands_take_a_zoo_that_cannot_be_written_to(command, ant, here):
+def test_the_commands_take_a_zoo_that_cannot_be_written_to(command_line, ant, here):
     before = tree(here / "zoo")
     for path in (*ant.iterdir(), ant, ant.parent):
         path.chmod(0o555 if path.is_dir() else 0o444)
     try:
-        code, out, err = command("evaluate", "zoo:ant", "--episodes", 20)
+        code, out, err = command_line("evaluate", "zoo:ant", "--episodes", 20)
         assert (code, err) == (0, "")
         facts = json.loads((here / "runs/zoo-ant/evaluation/evaluation.json").read_text())
         assert (facts["epoch"], facts["seeds"], facts["episodes"]) == (4, [0], 20)
@@ -176,7 +163,7 @@ def test_the_commands_take_a_zoo_that_cannot_be_written_to(command, ant, here):
         assert facts["metrics"]["coverage_mode"]["per_seed"] == [coverage(rollouts["position"][0])]
         for name in ("evaluation.json", "trajectories.png", "phi.png"):
             assert f"runs/zoo-ant/evaluation/{name}" in out
-        code, out, err = command("reach", "zoo:ant", "--goal", 0.5, 0, "--out", "elsewhere")
+        code, out, err = command_line("reach", "zoo:ant", "--goal", 0.5, 0, "--out", "elsewhere")
         assert (code, err) == (0, "")
         assert "reached in 0 steps" in out
         assert (here / "elsewhere/reach/path.png").is_file()
@@ -186,9 +173,9 @@ def test_the_commands_take_a_zoo_that_cannot_be_written_to(command, ant, here):
         ant.chmod(0o755)
 
 
-def test_an_entry_has_one_seed_and_a_run_its_own_folder(ant, command):
+def test_an_entry_has_one_seed_and_a_run_its_own_folder(ant, command_line):
     assert one_line(wanderlust.load, "zoo:ant", seed=1) == "zoo:ant has no seed 1; it has 1, counted from 0"
-    code, _, err = command("evaluate", trained().path, "--out", "elsewhere")
+    code, _, err = command_line("evaluate", trained().path, "--out", "elsewhere")
     assert code == 2
     assert "--out is for zoo entries" in err
 
@@ -273,7 +260,7 @@ def test_a_damaged_or_foreign_entry_is_refused(ant, case):
     assert message in one_line(wanderlust.load, "zoo:ant")
 
 
-def test_list_shows_the_zoo_and_survives_what_is_wrong_in_it(command, ant, here):
+def test_list_shows_the_zoo_and_survives_what_is_wrong_in_it(command_line, ant, here):
     cards = {
         "broken": "{",
         "strange": json.dumps({"summary": "a\nb\x1b[31m " + "c" * 500}),
@@ -292,14 +279,14 @@ def test_list_shows_the_zoo_and_survives_what_is_wrong_in_it(command, ant, here)
     assert len(found["strange"]) == 160
     for name in ("broken", "silent", "bare"):
         assert found[name].startswith("damaged: ")
-    code, out, err = command("list")
+    code, out, err = command_line("list")
     assert (code, err) == (0, "")
     for name in found:
         assert f"zoo:{name} " in out
 
 
-def test_an_empty_zoo_is_not_mentioned(command, here):
-    code, out, _ = command("list")
+def test_an_empty_zoo_is_not_mentioned(command_line, here):
+    code, out, _ = command_line("list")
     assert code == 0
     assert "point-goals" in out
     assert "zoo" not in out
@@ -316,13 +303,13 @@ def with_coverage(run: wanderlust.Run, values: list[float]) -> wanderlust.Run:
     return run
 
 
-def test_the_seed_that_covers_most_is_taken_unless_another_is_asked_for(command, here):
+def test_the_seed_that_covers_most_is_taken_unless_another_is_asked_for(command_line, here):
     run = with_coverage(copy_of(trained(seeds=3), here / "run"), [3, 1009, 5])
-    code, out, err = command("publish", "run", "--name", "best")
+    code, out, err = command_line("publish", "run", "--name", "best")
     assert (code, err) == (0, "")
     assert "zoo:best: 2-D skills of point by lsd, recipe custom: 1,009 bins" in out
     assert f"card: {here / 'zoo/best/card.md'}" in out
-    assert command("publish", "run", "--name", "last", "--seed", 2, "--zoo", "other")[0] == 0
+    assert command_line("publish", "run", "--name", "last", "--seed", 2, "--zoo", "other")[0] == 0
     entries = {1: open_entry("best"), 2: open_entry("last", zoo=here / "other")}
     for seed, entry in entries.items():
         assert (entry.config.seed, entry.config.seeds) == (seed, 1)
@@ -409,11 +396,11 @@ def test_an_entry_appears_whole_or_not_at_all(here, ant, monkeypatch):
     assert {path.name for path in ant.iterdir()} == FILES
 
 
-def test_publish_refuses(command, here):
+def test_publish_refuses(command_line, here):
     run = copy_of(trained(), here / "run")
 
     def refused(*args: object) -> str:
-        code, _, err = command("publish", *args)
+        code, _, err = command_line("publish", *args)
         assert code == 2
         assert err.count("\n") == 1
         assert not (here / "zoo").exists()
@@ -432,8 +419,8 @@ def test_publish_refuses(command, here):
     assert "run has not been evaluated; run `wanderlust evaluate run` first" in refused("run", "--name", "a")
 
 
-def test_publish_has_help_with_an_example(command):
-    code, out, _ = command("publish", "--help")
+def test_publish_has_help_with_an_example(command_line):
+    code, out, _ = command_line("publish", "--help")
     assert code == 0
     assert re.search(r"example:\s+wanderlust publish", out)
 

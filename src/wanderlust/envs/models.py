@@ -51,7 +51,7 @@ def _name_contacts(spec: mujoco.MjSpec) -> None:
     """Say which geoms can touch, where that is only the floor and each of the others (Ant and HalfCheetah).
 
     The engine would otherwise sort all bodies along an axis at every step to find pairs that may be close, and then
-    learn that none of them may touch: a sixth of its time. Each pair gets the contact parameters that the engine
+    learn that none of them may touch. Each pair gets the contact parameters that the engine
     itself gives it, read from a model whose floor is so high that everything touches it.
     """
     floors = [geom for geom in spec.geoms if geom.type == mujoco.mjtGeom.mjGEOM_PLANE]
