@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--gap", type=float, default=15.0)
     parser.add_argument("changes", nargs="*")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()  # changes may come after options
 
     began = time.monotonic()
     devices.prepare(args.seeds)
