@@ -225,6 +225,19 @@ def test_one_epoch_stores_one_collection():
     np.testing.assert_array_equal(data.truncated.sum(axis=1), 2 * schedule.worlds)
 
 
+def test_the_split_driver_may_choose_actions_on_another_device_than_it_learns_on():
+    parts = train.assemble(tiny_config(driver="split"))
+    there = jax.devices()[1]
+    (here, here_metrics), (away, away_metrics) = (
+        train.split_driver(parts, at)(train.init(parts), 3) for at in (None, there)
+    )
+    assert {x.device for x in jax.tree.leaves(away) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)} == {
+        jax.devices()[0]
+    }
+    assert_same(here, away)
+    assert_same(here_metrics, away_metrics)
+
+
 def test_an_engine_that_cannot_be_compiled_needs_the_split_driver():
     parts = train.assemble(tiny_config())
     engine = dataclasses.replace(parts.engine, compiles=False)

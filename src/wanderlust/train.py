@@ -409,7 +409,7 @@ def fused_driver(parts: Parts) -> Advance:
 
 
 class _Desk(NamedTuple):
-    """What the device holds of one group of worlds while the host moves them."""
+    """What a device holds of one group of worlds while the host moves them."""
 
     worlds: Worlds
     lost: Lost
@@ -425,7 +425,25 @@ class _Draws(NamedTuple):
     fresh: Worlds
 
 
-def split_driver(parts: Parts) -> Advance:
+_Given = tuple[Physical, Array, Array]
+"""States and actions for the engine, and whether any episode is still running."""
+
+DESK_ON_HOST = 32
+"""Up to so many worlds it is quicker to choose actions on the CPU than to send every step to a GPU and back."""
+
+
+def desk_device(parts: Parts) -> jax.Device | None:
+    """Where the split driver chooses actions and records steps, if that is not where it learns."""
+    worlds = parts.config.schedule.worlds * parts.config.seeds
+    if jax.default_backend() == "cpu" or worlds > DESK_ON_HOST:
+        return None
+    try:
+        return jax.devices("cpu")[0]
+    except RuntimeError:  # JAX was told to use the GPU alone
+        return None
+
+
+def split_driver(parts: Parts, desk_at: jax.Device | None = None) -> Advance:
     """Worlds on the host, learning on the device.
 
     Per step there is one call of the engine and one compiled call that settles the step and chooses the next actions.
@@ -433,59 +451,25 @@ def split_driver(parts: Parts) -> Advance:
     """
     groups = 2 if parts.config.schedule.worlds % 2 == 0 else 1
     move = jax.jit(parts.engine.step) if parts.engine.compiles else parts.engine.step
+    desk_at = desk_at or desk_device(parts)
+    learns_at = jax.devices()[0]
 
-    def prepare(state: TrainState) -> tuple[EpochKeys, tuple[_Desk, ...], tuple[_Draws, ...]]:
-        keys = _epoch_keys(parts, state.key)
-        draws = _Draws(jax.vmap(partial(_noise, parts))(keys.act), jax.vmap(partial(_fresh, parts))(keys.fresh))
-        shape = (parts.config.schedule.steps, *state.worlds.age.shape)
-        fresh = jax.tree.map(lambda x: jnp.zeros((*shape, *x.shape[2:]), x.dtype), state.replay.data)
-        desk = _Desk(state.worlds, state.lost, fresh, jnp.zeros(shape, bool))
-
-        def part(tree: Any, group: int, axis: int) -> Any:
-            return jax.tree.map(lambda x: jnp.split(x, groups, axis)[group], tree)
-
-        desks = tuple(
-            _Desk(part(desk.worlds, g, 1), desk.lost, part(desk.fresh, g, 2), part(desk.running, g, 2))
-            for g in range(groups)
-        )
-        return keys, desks, tuple(part(draws, g, 2) for g in range(groups))
-
-    def choose(policy: Policy, worlds: Worlds, noise: Array) -> tuple[Physical, Array, Array]:
-        """What the engine is given, and whether any episode is still running."""
-        running = jnp.any(worlds.age < parts.world.spec.episode_length)
-        return *_flat((worlds.state, jax.vmap(partial(act, parts))(policy, worlds, noise))), running
-
-    def record(
-        policy: Policy, desk: _Desk, draws: _Draws, at: Array, action: Array, after: Physical
-    ) -> tuple[_Desk, tuple[Physical, Array, Array]]:
-        action, after = _per_seed((action, after), parts.config.seeds)
-        begun = jax.tree.map(lambda x: x[at], draws.fresh)
-        worlds, transition, running = _settle(parts, desk.worlds, action, after, lambda: begun)
-        lost = look_for_lost(desk.lost, desk.worlds.state, action, after, running)
-        fresh, running = jax.tree.map(
-            lambda whole, x: whole.at[at].set(x), (desk.fresh, desk.running), (transition, running)
-        )
-        noise = draws.noise[jnp.minimum(at + 1, draws.noise.shape[0] - 1)]
-        return _Desk(worlds, lost, fresh, running), choose(policy, worlds, noise)
-
-    def finish(state: TrainState, keys: EpochKeys, desks: tuple[_Desk, ...]) -> tuple[TrainState, Metrics]:
-        def join(trees: list[Any], axis: int) -> Any:
-            return jax.tree.map(lambda *x: jnp.concatenate(x, axis), *trees)
-
-        worlds = join([d.worlds for d in desks], 1)
-        if parts.config.schedule.collect == "episodes":
-            worlds = _fresh(parts, keys.fresh[0])
-        first = desks[0].lost
-        lost = jax.tree.map(
-            lambda a, b: jnp.where(first.found.reshape(-1, *[1] * (a.ndim - 1)), a, b), first, desks[-1].lost
-        )
-        state = state._replace(worlds=worlds, lost=lost, key=keys.next)
-        fresh, running = join([d.fresh for d in desks], 2), join([d.running for d in desks], 2)
-        return _learn_all(parts, state, fresh, running, keys.learn)
-
-    prepared, chosen = jax.jit(prepare), jax.jit(choose)
-    recorded, finishing = jax.jit(record, donate_argnums=1), jax.jit(finish, donate_argnums=0)
+    prepared = jax.jit(partial(_prepare, parts, groups))
+    chosen = jax.jit(partial(_choose, parts))
+    recorded = jax.jit(partial(_record, parts), donate_argnums=1)
+    finishing = jax.jit(partial(_finish, parts), donate_argnums=0)
     finished: Callable[..., tuple[TrainState, Metrics]] = finishing
+    threads = ThreadPoolExecutor(groups)
+
+    def prepare(state: TrainState) -> tuple[EpochKeys, Policy, tuple[_Desk, ...], tuple[_Draws, ...]]:
+        worlds, lost, key, policy = state.worlds, state.lost, state.key, state.learner.sac.policy
+        if desk_at is not None:
+            worlds, lost, key, policy = jax.device_put((worlds, lost, key, policy), desk_at)
+        keys, desks, draws = prepared(worlds, lost, key)
+        return keys, policy, desks, draws
+
+    def bring_back(keys: EpochKeys, desks: tuple[_Desk, ...]) -> tuple[EpochKeys, tuple[_Desk, ...]]:
+        return (keys, desks) if desk_at is None else jax.device_put((keys, desks), learns_at)
 
     def collect(policy: Policy, desk: _Desk, draws: _Draws) -> _Desk:
         given = chosen(policy, desk.worlds, draws.noise[0])
@@ -496,32 +480,88 @@ def split_driver(parts: Parts) -> Advance:
             desk, given = recorded(policy, desk, draws, np.int32(at), given[1], move(state, action))
         return desk
 
-    threads = ThreadPoolExecutor(groups)
-
     def compile_all(state: TrainState) -> None:
         nonlocal finished
-        keys, desks, draws = prepared(state)
+        keys, policy, desks, draws = prepare(state)
 
         def one_step(desk: _Desk, draws: _Draws) -> _Desk:
-            before, action, _ = chosen(state.learner.sac.policy, desk.worlds, draws.noise[0])
+            before, action, _ = chosen(policy, desk.worlds, draws.noise[0])
             after = move(*jax.device_get((before, action)))
-            return recorded(state.learner.sac.policy, desk, draws, np.int32(0), action, after)[0]
+            return recorded(policy, desk, draws, np.int32(0), action, after)[0]
 
-        desks = tuple(map(one_step, desks, draws))
-        finished = finishing.lower(state, keys, desks).compile()
+        finished = finishing.lower(state, *bring_back(keys, tuple(map(one_step, desks, draws)))).compile()
 
     def advance(state: TrainState, epochs: int) -> tuple[TrainState, Metrics]:
         if epochs == 0:
             compile_all(state)
         total: Metrics = {}
         for _ in range(epochs):
-            keys, desks, draws = prepared(state)
-            desks = tuple(threads.map(partial(collect, state.learner.sac.policy), desks, draws))
-            state, metrics = finished(state, keys, desks)
+            keys, policy, desks, draws = prepare(state)
+            desks = tuple(threads.map(partial(collect, policy), desks, draws))
+            state, metrics = finished(state, *bring_back(keys, desks))
             total = {name: total[name] + value if total else value for name, value in metrics.items()}
         return state, _means(total, epochs) if total else {}
 
     return advance
+
+
+def _prepare(
+    parts: Parts, groups: int, worlds: Worlds, lost: Lost, key: Array
+) -> tuple[EpochKeys, tuple[_Desk, ...], tuple[_Draws, ...]]:
+    """An empty desk for each group of worlds, and all that will be random."""
+    keys = _epoch_keys(parts, key)
+    draws = _Draws(jax.vmap(partial(_noise, parts))(keys.act), jax.vmap(partial(_fresh, parts))(keys.fresh))
+    shape = (parts.config.schedule.steps, *worlds.age.shape)
+    stored = jax.eval_shape(lambda: init(parts)).replay.data
+    fresh = jax.tree.map(lambda x: jnp.zeros((*shape, *x.shape[2:]), x.dtype), stored)
+    desk = _Desk(worlds, lost, fresh, jnp.zeros(shape, bool))
+
+    def part(tree: Any, group: int, axis: int) -> Any:
+        return jax.tree.map(lambda x: jnp.split(x, groups, axis)[group], tree)
+
+    desks = tuple(
+        _Desk(part(desk.worlds, g, 1), desk.lost, part(desk.fresh, g, 2), part(desk.running, g, 2))
+        for g in range(groups)
+    )
+    return keys, desks, tuple(part(draws, g, 2) for g in range(groups))
+
+
+def _choose(parts: Parts, policy: Policy, worlds: Worlds, noise: Array) -> _Given:
+    running = jnp.any(worlds.age < parts.world.spec.episode_length)
+    return *_flat((worlds.state, jax.vmap(partial(act, parts))(policy, worlds, noise))), running
+
+
+def _record(
+    parts: Parts, policy: Policy, desk: _Desk, draws: _Draws, at: Array, action: Array, after: Physical
+) -> tuple[_Desk, _Given]:
+    """Write a step down, and choose what comes next."""
+    action, after = _per_seed((action, after), parts.config.seeds)
+    begun = jax.tree.map(lambda x: x[at], draws.fresh)
+    worlds, transition, running = _settle(parts, desk.worlds, action, after, lambda: begun)
+    lost = look_for_lost(desk.lost, desk.worlds.state, action, after, running)
+    fresh, running = jax.tree.map(
+        lambda whole, x: whole.at[at].set(x), (desk.fresh, desk.running), (transition, running)
+    )
+    noise = draws.noise[jnp.minimum(at + 1, draws.noise.shape[0] - 1)]
+    return _Desk(worlds, lost, fresh, running), _choose(parts, policy, worlds, noise)
+
+
+def _finish(parts: Parts, state: TrainState, keys: EpochKeys, desks: tuple[_Desk, ...]) -> tuple[TrainState, Metrics]:
+    """Put the groups together again and learn."""
+
+    def join(trees: list[Any], axis: int) -> Any:
+        return jax.tree.map(lambda *x: jnp.concatenate(x, axis), *trees)
+
+    worlds = join([d.worlds for d in desks], 1)
+    if parts.config.schedule.collect == "episodes":
+        worlds = _fresh(parts, keys.fresh[0])
+    first = desks[0].lost
+    lost = jax.tree.map(
+        lambda a, b: jnp.where(first.found.reshape(-1, *[1] * (a.ndim - 1)), a, b), first, desks[-1].lost
+    )
+    state = state._replace(worlds=worlds, lost=lost, key=keys.next)
+    fresh, running = join([d.fresh for d in desks], 2), join([d.running for d in desks], 2)
+    return _learn_all(parts, state, fresh, running, keys.learn)
 
 
 def seed_mesh(seeds: int) -> Mesh:
