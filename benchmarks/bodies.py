@@ -2,7 +2,8 @@
 
 python benchmarks/bodies.py OUT.json OUT.png RUN [RUN ...]
 
-A run is a folder that `wanderlust discover` made. Of its metrics.jsonl: training seconds (compilation and the look at
+A run is a folder that `wanderlust discover` made; runs of the same configuration but for the seed are drawn together,
+and their medians taken. Of its metrics.jsonl: training seconds (compilation and the look at
 the skills apart) to 1,000, 2,000, 3,000 and 4,500 bins, and the coverage after 1, 2, 5 and 10 minutes, per seed. Of its
 evaluation.json: the measures at the end.
 """
@@ -64,12 +65,44 @@ def _after(seconds: np.ndarray, covered: np.ndarray, limit: float) -> list[int] 
     return covered[seconds <= limit][-1].tolist()
 
 
+def together(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each kind of run: the median over all seeds of all its runs, and the seeds' spread at the end."""
+    found = []
+    for name, members in _kinds(runs).items():
+        times = {n: [t for run in members for t in run["seconds_to_bins"][n]] for n in map(str, BINS)}
+        after = {m: [c for run in members for c in run["bins_after_minutes"][m] or []] for m in map(str, MINUTES)}
+        ends = {
+            measure: [v for run in members for v in run["evaluation"]["metrics"][measure]["per_seed"]]
+            for measure in ("coverage_mode", "coverage_sampled", "travelled", "distance", "survived_median")
+        }
+        found.append(
+            {
+                "runs": name,
+                "seeds": [seed for run in members for seed in run["seeds"]],
+                "seconds_to_bins": times,
+                "median_seconds_to_bins": {n: _median(t) for n, t in times.items()},
+                "bins_after_minutes": after,
+                "end": ends,
+            }
+        )
+    return found
+
+
+def _kinds(runs: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        kinds.setdefault(f"{run['evaluation']['name']}, {run['evaluation']['recipe']}", []).append(run)
+    return kinds
+
+
 def draw(runs: list[dict[str, Any]]) -> Figure:
-    """Coverage over training time, a line per seed."""
-    figure = Figure(figsize=(4.4 * len(runs), 3.6), layout="constrained")
-    for axes, run in zip(figure.subplots(1, len(runs), squeeze=False)[0], runs, strict=True):
-        axes.plot(np.array(run["curve"]["train_seconds"]) / 60, run["curve"]["coverage"], linewidth=1.2)
-        axes.set_title(run["evaluation"]["name"], fontsize=10)
+    """Coverage over training time, a panel per kind of run, a line per seed."""
+    kinds = _kinds(runs)
+    figure = Figure(figsize=(4.4 * len(kinds), 3.6), layout="constrained")
+    for axes, (name, members) in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds.items(), strict=True):
+        for run in members:
+            axes.plot(np.array(run["curve"]["train_seconds"]) / 60, run["curve"]["coverage"], linewidth=1.2)
+        axes.set_title(name, fontsize=10)
         axes.set_xlabel("minutes of training")
         axes.grid(alpha=0.3)
     figure.supylabel("bins covered by 200 random skills, mode actions", fontsize=9)
@@ -79,5 +112,5 @@ def draw(runs: list[dict[str, Any]]) -> Figure:
 if __name__ == "__main__":
     table, picture, *folders = map(Path, sys.argv[1:])
     found = [summary(folder) for folder in folders]
-    table.write_text(json.dumps(found, indent=1) + "\n")
+    table.write_text(json.dumps({"together": together(found), "runs": found}, indent=1) + "\n")
     draw(found).savefig(picture, dpi=140)

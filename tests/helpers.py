@@ -3,15 +3,9 @@
 import dataclasses
 from typing import Any
 
-from wanderlust.config import MethodConfig, PointConfig, RunConfig, SacConfig, ScheduleConfig, SkillConfig
+from wanderlust.config import PointConfig, RunConfig, SacConfig, ScheduleConfig, SkillConfig, method_config
 
-_SECTIONS = {
-    "env": PointConfig,
-    "method": MethodConfig,
-    "skills": SkillConfig,
-    "sac": SacConfig,
-    "schedule": ScheduleConfig,
-}
+_SECTIONS = ("env", "method", "skills", "sac", "schedule")
 
 
 def tiny_config(
@@ -25,7 +19,7 @@ def tiny_config(
     name, _, view = method.partition("-")
     config = RunConfig(
         env=PointConfig(episode_length=5),
-        method=MethodConfig(name, view=view, hidden=(16, 16), learning_rate=1e-3),
+        method=method_config(name, view, hidden=(16, 16), learning_rate=1e-3),
         skills=SkillConfig("discrete", discrete) if discrete else SkillConfig("continuous", 2),
         sac=SacConfig(hidden=(16, 16), policy_learning_rate=1e-3, critic_learning_rate=1e-3, alpha_learning_rate=1e-3),
         schedule=ScheduleConfig(

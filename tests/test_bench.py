@@ -139,7 +139,7 @@ def test_the_command_measures_physics_beside_its_rivals(tmp_path, capsys):
 
 
 def test_rivals_that_are_not_installed_are_said_to_be_missing(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(bench, "NEEDS", {k: ("no_such_module", why) for k, (_, why) in bench.NEEDS.items()})
+    monkeypatch.setattr(bench, "NEEDS", {k: (("no_such_module",), why) for k, (_, why) in bench.NEEDS.items()})
     out = tmp_path / "bench.json"
     flags = ("--worlds", "2", "--threads", "1", "--seconds", "0.02", "--only", "physics", "--engines", "c")
     assert run_cli(*flags, "--out", str(out)) == 0

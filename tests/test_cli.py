@@ -88,7 +88,7 @@ BAD = {
     "set unknown field": ("--set sac.gamma=1", "there is no field sac.gamma"),
     "set bad type": ("--set sac.discount=high", "sac.discount is 'high'"),
     "set impossible": ("--set sac.discount=1", "sac.discount is 1.0"),
-    "set unknown method": ("--set method.name=nosuch", "unknown method 'nosuch'"),
+    "set unknown method": ("--set method.name=nosuch", "method.name is 'nosuch'; it must be one of 'lsd', 'diayn'"),
     "set a number that is none": ("--set sac.target_entropy_per_action=NaN", "sac.target_entropy_per_action"),
     "set a huge size": (
         "--set schedule.replay_collections=1000000000000",
@@ -133,7 +133,7 @@ def test_unknown_commands_are_refused(refused):
         (lambda text: text[:40], "not valid JSON"),
         (lambda text: "", "not valid JSON"),
         (lambda text: "[]", "must be an object"),
-        (lambda text: text.replace('"lsd"', '"nosuch"'), "unknown method 'nosuch'"),
+        (lambda text: text.replace('"lsd"', '"nosuch"'), "method.name is 'nosuch'; it must be one of 'lsd'"),
         (lambda text: text.replace('"epochs": 4', '"epochs": 0'), "schedule.epochs is 0"),
     ],
 )

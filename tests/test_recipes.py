@@ -1,5 +1,6 @@
 """Recipes: every one assembles with every method, view and kind of skill, and `paper` has the paper's numbers."""
 
+import dataclasses
 import itertools
 
 import jax
@@ -11,7 +12,8 @@ from wanderlust.errors import UserError
 from wanderlust.methods import DESCRIPTIONS, VIEWS
 from wanderlust.recipes import DEFAULT, ENVIRONMENTS, RECIPES, get_recipe, with_random_start
 
-METHODS = [f"{name}-{view}" if view else name for name, view in itertools.product(DESCRIPTIONS, ("", *VIEWS))]
+METHODS = [*DESCRIPTIONS, *(f"{name}-{view}" for name, view in itertools.product(("lsd", "dads"), VIEWS))]
+LATER = ("metra", "csd")  # not of the paper
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -19,7 +21,12 @@ METHODS = [f"{name}-{view}" if view else name for name, view in itertools.produc
 def test_every_recipe_assembles(recipe, env, method):
     for skills in (SkillConfig("continuous", 3), SkillConfig("discrete", 5)):
         config = get_recipe(recipe, env, method, skills)
-        assert (config.recipe, config.env.name, str(config.method), config.skills) == (recipe, env, method, skills)
+        assert (config.recipe, config.env.name, config.method.name) == (recipe, env, method.partition("-")[0])
+        assert config.skills == dataclasses.replace(
+            skills, unit_length=method == "metra" and skills.kind == "continuous"
+        )
+        if method == "ablation" and skills.kind == "discrete":
+            continue  # the paper's grid is of continuous skills
         parts = train.assemble(config)
         spec = parts.world.spec
         state = jax.eval_shape(lambda parts=parts: train.init(parts))
@@ -28,8 +35,10 @@ def test_every_recipe_assembles(recipe, env, method):
         seen = len(spec.position_dims) if "xy" in method else spec.obs_dim
         assert policy[0].weight.shape == (1, spec.obs_dim + skills.size, widths[0])
         assert policy[-1].weight.shape == (1, widths[-1], 2 * spec.action_dim)
-        assert encoder[0].weight.shape == (1, seen, config.method.hidden[0])
-        assert encoder[-1].weight.shape == (1, config.method.hidden[-1], skills.size)
+        dynamics = config.method.name == "dads"  # (state, skill) -> change; all others: state -> code
+        inputs, outputs = (seen + skills.size, seen) if dynamics else (seen, skills.size)
+        assert encoder[0].weight.shape == (1, inputs, config.method.hidden[0])
+        assert encoder[-1].weight.shape == (1, config.method.hidden[-1], outputs)
         ring = config.schedule.worlds * config.schedule.steps * config.schedule.replay_collections
         assert state.replay.data.skill.shape == (1, ring, skills.size)
 
@@ -50,10 +59,38 @@ def test_the_paper_recipe_has_the_appendix_numbers(method):
     assert config.sac.time_limit_is_terminal
 
 
-def test_alpha_is_learned_for_diayn_and_fixed_for_lsd():
-    for recipe in ("paper", "laptop"):
-        assert get_recipe(recipe, "point", "diayn", SkillConfig()).sac.learn_alpha
-        assert not get_recipe(recipe, "point", "lsd", SkillConfig()).sac.learn_alpha
+def test_alpha_is_learned_where_the_paper_learns_it_and_fixed_for_lsd():
+    for (recipe, env), name in itertools.product(RECIPES, ("diayn", "dads", "visr", "aps")):
+        assert get_recipe(recipe, env, name, SkillConfig()).sac.learn_alpha
+        assert not get_recipe(recipe, env, "lsd", SkillConfig()).sac.learn_alpha
+        assert not get_recipe(recipe, env, "ablation", SkillConfig()).sac.learn_alpha
+
+
+def test_five_dimensions_on_ant_have_an_alpha_of_their_own():
+    for name, alpha in (("dads", 0.03), ("diayn", 0.3)):
+        sac = get_recipe("paper", "ant", name, SkillConfig("continuous", 5)).sac
+        assert (sac.alpha, sac.learn_alpha) == (alpha, False)
+        assert get_recipe("paper", "ant", name, SkillConfig("discrete", 5)).sac.learn_alpha
+
+
+def test_dads_has_no_alive_bonus_and_the_others_have():
+    bonus = {name: get_recipe("paper", "humanoid", name, SkillConfig()).sac.alive_bonus for name in ("dads", "diayn")}
+    assert bonus == {"dads": 0.0, "diayn": 0.03}
+
+
+def test_rates_that_the_appendix_names_are_for_three_methods_alone():
+    rates = {m: get_recipe("paper", "ant", m, SkillConfig()).method.learning_rate for m in ("dads", "diayn", "visr")}
+    assert rates == {"dads": 3e-5, "diayn": 3e-5, "visr": 1e-4}
+
+
+def test_later_methods_have_their_own_papers_numbers_on_bodies():
+    metra = get_recipe("paper", "ant", "metra", SkillConfig())
+    assert (metra.schedule.worlds, metra.schedule.sac_steps, metra.schedule.sac_batch) == (8, 50, 256)
+    assert metra.schedule.collection * metra.schedule.replay_collections == 1_000_000
+    assert (metra.sac.learn_alpha, metra.sac.target_update, metra.method.learning_rate) == (True, "step", 1e-4)
+    csd = get_recipe("paper", "humanoid", "csd", SkillConfig("discrete", 16))
+    assert (csd.schedule.sac_steps, csd.schedule.method_steps, csd.schedule.sac_batch) == (64, 32, 1024)
+    assert (csd.sac.alpha, csd.sac.hidden, csd.method.learning_rate) == (0.03, (1024, 1024), 3e-4)
 
 
 def test_a_collection_is_whole_episodes_so_that_starts_are_drawn_every_epoch():

@@ -244,7 +244,7 @@ DAMAGE = {
     "a network of another size": (edited("hidden", "[16, 17]"), "(16, 16) instead of (16, 17)"),
     "a network beyond all memory": (edited("hidden", "[2000000000, 2000000000]"), "instead of (4, 2000000000)"),
     "other skills": (edited("size", "3"), "instead of (5, 16)"),
-    "an unknown method": (edited("name", '"nosuch"', after='"method"'), "is not of one seed of a known method"),
+    "an unknown method": (edited("name", '"nosuch"', after='"method"'), "method.name is 'nosuch'; it must be one of"),
     "several seeds": (edited("seeds", "2"), "is not of one seed of a known method"),
     "a large configuration": (
         lambda path: path.with_name("config.json").write_text(" " * (zoo.LARGEST_TEXT + 1)),

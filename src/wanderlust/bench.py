@@ -487,15 +487,19 @@ def _engines_here() -> tuple[EngineName, ...]:
 
 
 NEEDS = {
-    "envpool": ("envpool", "not installed: the package envpool has it"),
-    "async": ("imageio", "not installed: Gymnasium's own bodies need the extra gymnasium[mujoco]"),
+    "envpool": (("envpool",), "not installed: the package envpool has it"),
+    "async": (("imageio", "glfw"), "not installed: Gymnasium's own bodies need the extra gymnasium[mujoco]"),
 }
-"""The module without which a rival cannot run, and what to say then."""
+"""The modules without which a rival cannot run, and what to say then."""
 
 
 def _rivals() -> tuple[set[str], dict[str, str]]:
     """What else there is to compare with, and why the rest is missing."""
-    missing = {name: why for name, (module, why) in NEEDS.items() if importlib.util.find_spec(module) is None}
+    missing = {
+        name: why
+        for name, (modules, why) in NEEDS.items()
+        if any(importlib.util.find_spec(module) is None for module in modules)
+    }
     return set(NEEDS) - set(missing), missing
 
 

@@ -202,15 +202,13 @@ class Publish:
 
 
 @dataclasses.dataclass(frozen=True)
-class Reproduce:
-    """Reproduce a table or figure of the paper, with its numbers beside ours.
+class PointGoals:
+    """Both PointEnv tables of the appendix, with the paper's numbers beside ours.
 
     For example:
-      wanderlust reproduce point-goals      both PointEnv tables, eight seeds, under 20 minutes on two cores
+      wanderlust reproduce point-goals      eight seeds, under 20 minutes on two cores
     """
 
-    item: Positional[Literal["point-goals"]]
-    """What to reproduce; `wanderlust list` says what each is."""
     seeds: int = 8
     """Seeds per row."""
     work: Path = Path("runs/point-goals")
@@ -232,6 +230,64 @@ class Reproduce:
         console.print(f"written: {self.out / 'point_goals.json'}, {self.out / 'point_goals.md'}", soft_wrap=True)
         console.print(f"this command took {result['this_command_seconds'] / 60:.1f} min")
         return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class AblationStudy:
+    """Coverage of LSD with each component of its reward replaced: the ablation study of the appendix.
+
+    Stopped and called again, it goes on where it was. For example:
+      wanderlust reproduce ablation --budget-steps 5000000      LSD, and six cells that differ from it in one component
+      wanderlust reproduce ablation --recipe fast --all         all 24, on a GPU
+      wanderlust reproduce ablation --env point --only inner-product-step-free --only normal-next-state-spectral
+    """
+
+    env: str = "ant"
+    """The environment."""
+    recipe: str = "laptop"
+    """Whose numbers: laptop (CPU cores), fast (a GPU), or paper for the published setting."""
+    only: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="CELL")] = ()
+    """Only this cell, FORM-STATES-CONSTRAINT, e.g. --only inner-product-step-free; may be repeated."""
+    all: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """All 24 cells."""
+    seeds: int = 3
+    """Seeds per cell, trained in one program."""
+    budget_steps: Annotated[int | None, arg(metavar="N")] = None
+    """Environment steps per seed and cell (rounded up to whole epochs); by default the recipe's."""
+    work: Path = Path("runs/ablation")
+    """Where the runs go; finished ones are reused, unfinished ones resumed."""
+    out: Path = Path("benchmarks/results")
+    """Where JSON, Markdown and figure go."""
+    set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
+    """Change one number of every cell, e.g. --set sac.discount=0.99; may be repeated."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust.reproduce import ablation
+
+        result, text = ablation.reproduce(
+            self.out, self.work, self.env, self.recipe, self.only, self.all, self.seeds, self.budget_steps, self.set
+        )
+        console.print(text, soft_wrap=True)
+        console.print(f"written: {', '.join(map(str, ablation.Files.under(self.out, self.env)))}", soft_wrap=True)
+        return EXIT_BROKEN if result["failed"] else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproduce:
+    """Reproduce a table or figure of the paper, with its numbers beside ours where it gives them.
+
+    For example:
+      wanderlust reproduce point-goals      both PointEnv tables, eight seeds, under 20 minutes on two cores
+      wanderlust reproduce ablation --help
+    """
+
+    item: tyro.conf.OmitArgPrefixes[
+        Annotated[PointGoals, subcommand("point-goals", prefix_name=False)]
+        | Annotated[AblationStudy, subcommand("ablation", prefix_name=False)]
+    ]
+
+    def run(self, console: Console) -> int:
+        return self.item.run(console)
 
 
 @dataclasses.dataclass(frozen=True)

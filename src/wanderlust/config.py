@@ -66,12 +66,15 @@ class SkillConfig:
 
     kind: Literal["continuous", "discrete"] = "continuous"
     size: int = 2
+    unit_length: bool = False
+    """Continuous skills are directions only: drawn from the unit sphere."""
 
     def __post_init__(self) -> None:
         if self.kind == "continuous":
             _require(self.size >= 1, f"skills.size is {self.size}; continuous skills need at least 1 dimension")
         else:
             _require(self.size >= 2, f"skills.size is {self.size}; discrete skills need at least 2 to tell apart")
+            _require(not self.unit_length, "skills.unit_length is true; only continuous skills have a length")
 
     def __str__(self) -> str:
         return f"{self.size}d" if self.kind == "continuous" else f"n{self.size}"
@@ -93,6 +96,101 @@ class MethodConfig:
 
     def __str__(self) -> str:
         return f"{self.name}-{self.view}" if self.view else self.name
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainMethodConfig(MethodConfig):
+    """A method with no numbers of its own."""
+
+    name: Literal["lsd", "diayn", "visr"]
+
+
+@dataclasses.dataclass(frozen=True)
+class DadsConfig(MethodConfig):
+    """DADS: skill dynamics, whose likelihood is compared with that under other skills."""
+
+    name: Literal["dads"] = "dads"
+    alternatives: int = 100
+    """Other skills the reward compares with, drawn from the prior."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(self.alternatives >= 1, f"method.alternatives is {self.alternatives}; it must be at least 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class ApsConfig(MethodConfig):
+    """APS: VISR's reward, and the distance to the nearest of many remembered states."""
+
+    name: Literal["aps"] = "aps"
+    neighbours: int = 5
+    memory: int = 2048
+    """States among which neighbours are searched."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(
+            1 <= self.neighbours < self.memory,
+            f"method.neighbours is {self.neighbours}; it must be at least 1 and below method.memory, {self.memory}",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class MetraConfig(MethodConfig):
+    """METRA: LSD's reward, with phi bounded over neighbouring states by a Lagrange multiplier."""
+
+    name: Literal["metra"] = "metra"
+    multiplier: float = 30.0
+    """The Lagrange multiplier at the start."""
+    slack: float = 1e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_positive("method.multiplier", self.multiplier)
+        _require_positive("method.slack", self.slack)
+
+
+@dataclasses.dataclass(frozen=True)
+class CsdConfig(MethodConfig):
+    """CSD: phi bounded by how surprising a step is, under a learned model of steps."""
+
+    name: Literal["csd"] = "csd"
+    multiplier: float = 3000.0
+    """The Lagrange multiplier at the start."""
+    slack: float = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_positive("method.multiplier", self.multiplier)
+        _require_positive("method.slack", self.slack)
+
+
+@dataclasses.dataclass(frozen=True)
+class AblationConfig(MethodConfig):
+    """One cell of the paper's ablation grid; (inner-product, step, spectral) is LSD."""
+
+    name: Literal["ablation"] = "ablation"
+    form: Literal["normal", "von-mises-fisher", "inner-product"] = "inner-product"
+    """How the reward compares phi with the skill."""
+    states: Literal["state", "next-state", "change", "step"] = "step"
+    """What phi is taken of: phi(s), phi(s'), phi(s' - s), or the step phi(s') - phi(s)."""
+    spectral: bool = True
+    """Whether phi is spectrally normalised."""
+
+    def __str__(self) -> str:
+        spectral = "spectral" if self.spectral else "free"
+        return f"{super().__str__()}-{self.form}-{self.states}-{spectral}"
+
+
+AnyMethodConfig = PlainMethodConfig | DadsConfig | ApsConfig | MetraConfig | CsdConfig | AblationConfig
+
+
+def method_config(name: str, view: Variant = "", **fields: Any) -> AnyMethodConfig:
+    """The configuration of a method by its name."""
+    kinds: tuple[Any, ...] = typing.get_args(AnyMethodConfig)
+    kind = _member(kinds, {"name": name}, "the method", "method")
+    made: AnyMethodConfig = kind(name=name, view=view, **fields)
+    return made
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +283,7 @@ class RunConfig:
     """A whole run: with the seed, all that decides its outcome."""
 
     env: EnvConfig
-    method: MethodConfig
+    method: AnyMethodConfig
     skills: SkillConfig
     sac: SacConfig
     schedule: ScheduleConfig
@@ -283,7 +381,8 @@ def _member(kinds: tuple[Any, ...], data: Any, where: str, spot: str) -> Any:
     """The member of a union of configurations that the field `name` picks."""
     _require(isinstance(data, dict), f"{where}: {spot} must be an object with named fields, not {data!r}")
     names = {name: kind for kind in kinds for name in typing.get_args(typing.get_type_hints(kind)["name"])}
-    name = data.get("name")
+    _require("name" in data, f"{where}: missing key {spot}.name")
+    name = data["name"]
     known = ", ".join(map(repr, names))
     _require(isinstance(name, str) and name in names, f"{where}: {spot}.name is {name!r}; it must be one of {known}")
     return names[name]

@@ -85,7 +85,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
     position = list(parts.world.spec.position_dims)
-    first, unseen, reason = True, True, "finished"
+    first, unseen = True, True
     covered: list[int] = next((row["coverage"] for row in reversed(run.metrics()) if "coverage" in row), [])
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
@@ -101,7 +101,9 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             values = {name: np.asarray(v, float).tolist() for name, v in metrics.items()}
             _stop_if_broken(run, parts, epoch + count, state.lost, values)
             epoch += count
-            looks = epoch == total or epoch % (config.log_every * config.look_every) == 0
+            left = budget_seconds - (time.monotonic() - began) if budget_seconds is not None else None
+            reason = _reason(epoch == total, pressed(), left)
+            looks = reason is not None or epoch % (config.log_every * config.look_every) == 0
             if looks:
                 what = f"playing {PROBE_EPISODES} random skills, and compiling that"
                 with _told(line, what) if unseen else nullcontext():
@@ -111,20 +113,24 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
             row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if looks else {})}
             run.log({**row, "train_seconds": round(spent.trained, 3), "seconds": round(spent.now, 3)})
-            left = budget_seconds - (time.monotonic() - began) if budget_seconds is not None else None
             _show(line, row, covered, count / max(spent.trained - trained, 1e-9), left)
             if first:
                 line.restart(epoch)  # the first chunk waited for compilation: it is no measure of the time left
             first = False
-            if epoch < total and pressed():
-                reason = "interrupted"
-            elif epoch < total and left is not None and left <= 0:
-                reason = "budget"
-            if reason != "finished" or epoch == total or epoch % config.checkpoint_every == 0:
+            if reason is not None or epoch % config.checkpoint_every == 0:
                 run.save(epoch, train.to_save(state))
-            if reason != "finished":
-                break
-    return Outcome(epoch, reason)
+            if reason is not None:
+                return Outcome(epoch, reason)
+    return Outcome(epoch, "finished")
+
+
+def _reason(finished: bool, pressed: bool, left: float | None) -> str | None:
+    """Why to stop here, if at all."""
+    if finished:
+        return "finished"
+    if pressed:
+        return "interrupted"
+    return "budget" if left is not None and left <= 0 else None
 
 
 def _assemble(config: RunConfig) -> train.Parts:

@@ -7,17 +7,18 @@ import dataclasses
 import functools
 import typing
 from collections.abc import Callable
+from typing import Any
 
 from wanderlust.config import (
     BodyConfig,
     BodyName,
-    MethodConfig,
     PointConfig,
     RunConfig,
     SacConfig,
     ScheduleConfig,
     SkillConfig,
     Variant,
+    method_config,
 )
 from wanderlust.errors import UserError
 from wanderlust.methods import parse_method
@@ -32,6 +33,17 @@ DESCRIPTIONS = {
 }
 
 
+AUTO_ALPHA = ("diayn", "dads", "visr", "aps")
+"""The paper adjusts these methods' alpha by itself; LSD's is fixed, and so is that of the grid it is taken apart in."""
+
+
+def _alpha(name: str, lsd: float, metra: float, csd: float) -> dict[str, Any]:
+    """SAC's entropy coefficient for a method: fixed, or where it starts if it is learned."""
+    if name in AUTO_ALPHA:
+        return {"alpha": 0.01, "learn_alpha": True}
+    return {"alpha": {"metra": metra, "csd": csd}.get(name, lsd), "learn_alpha": False}
+
+
 def _point_paper(name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """The appendix's numbers for PointEnv, and choices of our own where it is silent (`docs/point-goals.md`).
 
@@ -42,15 +54,14 @@ def _point_paper(name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """
     return RunConfig(
         env=PointConfig(),
-        method=MethodConfig(name, view, hidden=(128, 128), learning_rate=3e-4),
+        method=method_config(name, view, hidden=(128, 128), learning_rate=3e-4),
         skills=skills,
         sac=SacConfig(
             hidden=(128, 128),
             policy_learning_rate=1e-3,
             critic_learning_rate=1e-3,
             alpha_learning_rate=1e-3,
-            alpha=0.01 if name == "diayn" else 0.003,
-            learn_alpha=name == "diayn",
+            **_alpha(name, lsd=0.003, metra=0.01, csd=0.003),
         ),
         schedule=ScheduleConfig(epochs=5000, worlds=50, steps=10, sac_steps=4, sac_batch=500, method_steps=2),
         recipe="paper",
@@ -67,7 +78,7 @@ def _point_laptop(name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     rate = 1e-3
     return RunConfig(
         env=PointConfig(start_range=10.0),
-        method=MethodConfig(name, view, hidden=(64, 64), learning_rate=rate),
+        method=method_config(name, view, hidden=(64, 64), learning_rate=rate),
         skills=skills,
         sac=SacConfig(
             hidden=(64, 64),
@@ -75,8 +86,7 @@ def _point_laptop(name: str, view: Variant, skills: SkillConfig) -> RunConfig:
             critic_learning_rate=rate,
             alpha_learning_rate=rate,
             discount=0.9,
-            alpha=0.03,
-            learn_alpha=name == "diayn",
+            **_alpha(name, lsd=0.03, metra=0.1, csd=0.01),
             target_update="step",
             target_step=0.02,
             time_limit_is_terminal=False,
@@ -129,16 +139,18 @@ def _body_paper(env: BodyName, name: str, view: Variant, skills: SkillConfig) ->
     """
     p = _PUBLISHED[env]
     collection = p.episodes * p.episode_length
+    # the appendix names a rate of their own for LSD, DIAYN and DADS only
+    rate = p.policy_rate if name in ("visr", "aps") else p.phi_rate
     return RunConfig(
         env=BodyConfig(env, p.episode_length, solver="stock"),
-        method=MethodConfig(name, view, learning_rate=p.phi_rate),
+        method=method_config(name, view, learning_rate=rate),
         skills=skills,
         sac=SacConfig(
             policy_learning_rate=p.policy_rate,
             critic_learning_rate=p.policy_rate,
             alpha_learning_rate=p.policy_rate,
-            alpha=p.alpha_continuous if skills.kind == "continuous" else p.alpha_discrete,
-            alive_bonus=p.alive_bonus,
+            **_published_alpha(env, name, skills),
+            alive_bonus=0.0 if name == "dads" else p.alive_bonus,
         ),
         schedule=ScheduleConfig(
             epochs=p.epochs,
@@ -158,6 +170,68 @@ def _body_paper(env: BodyName, name: str, view: Variant, skills: SkillConfig) ->
         log_every=10,
         look_every=10,
         checkpoint_every=1000,
+    )
+
+
+def _published_alpha(env: BodyName, name: str, skills: SkillConfig) -> dict[str, Any]:
+    p = _PUBLISHED[env]
+    if env == "ant" and skills.kind == "continuous" and skills.size == 5 and name in ("dads", "diayn"):
+        return {"alpha": {"dads": 0.03, "diayn": 0.3}[name]}
+    return _alpha(name, p.alpha_continuous if skills.kind == "continuous" else p.alpha_discrete, 0.01, 0.003)
+
+
+def _metra_paper(env: BodyName, view: Variant, skills: SkillConfig) -> RunConfig:
+    """METRA's own published numbers for bodies: few steps of collection, many small updates from a large replay."""
+    base = _body_paper(env, "lsd", view, skills)
+    rate, steps = 1e-4, 50
+    return dataclasses.replace(
+        base,
+        method=method_config("metra", view, learning_rate=rate),
+        sac=dataclasses.replace(
+            base.sac,
+            policy_learning_rate=rate,
+            critic_learning_rate=rate,
+            alpha_learning_rate=rate,
+            alpha=0.01,
+            learn_alpha=True,
+            target_update="step",
+        ),
+        schedule=dataclasses.replace(
+            base.schedule,
+            worlds=8,
+            sac_steps=steps,
+            sac_batch=256,
+            method_steps=steps,
+            method_batch=256,
+            order="interleaved",
+            replay_collections=1_000_000 // (8 * base.env.episode_length),
+            learn_from=10_000,
+        ),
+    )
+
+
+def _csd_paper(env: BodyName, view: Variant, skills: SkillConfig) -> RunConfig:
+    """CSD's own published numbers for bodies. Its reward is multiplied by 10 there; here alpha is divided by it."""
+    base = _body_paper(env, "lsd", view, skills)
+    alpha = {"ant": 0.003, "half-cheetah": 0.01, "humanoid": 0.03}[env]
+    rate, hidden = (3e-4, (1024, 1024)) if env == "humanoid" else (1e-4, (512, 512))
+    worlds = 5 if env == "humanoid" else 10
+    return dataclasses.replace(
+        base,
+        method=method_config("csd", view, hidden=hidden, learning_rate=rate),
+        sac=dataclasses.replace(
+            base.sac,
+            hidden=hidden,
+            policy_learning_rate=rate,
+            critic_learning_rate=rate,
+            alpha_learning_rate=rate,
+            alpha=alpha,
+            target_update="step",
+            alive_bonus=0.0,
+        ),
+        schedule=dataclasses.replace(
+            base.schedule, worlds=worlds, sac_steps=64, sac_batch=1024, method_steps=32, method_batch=1024
+        ),
     )
 
 
@@ -193,15 +267,15 @@ def _body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> 
     p, f = _PUBLISHED[env], _FAST[env]
     return RunConfig(
         env=BodyConfig(env, p.episode_length),
-        method=MethodConfig(name, view, hidden=(256, 256), learning_rate=f.phi_rate),
+        method=method_config(name, view, hidden=(256, 256), learning_rate=f.phi_rate),
         skills=skills,
         sac=SacConfig(
             hidden=(512, 512),
             policy_learning_rate=f.rate,
             critic_learning_rate=f.rate,
             alpha_learning_rate=f.rate,
-            alpha=f.alpha,
-            alive_bonus=p.alive_bonus,
+            **_alpha(name, lsd=f.alpha, metra=4 * f.alpha, csd=f.alpha),
+            alive_bonus=0.0 if name == "dads" else p.alive_bonus,
             discount=f.discount,
             target_update="step",
             target_step=f.target_step,
@@ -271,6 +345,12 @@ RECIPES: dict[tuple[str, str], Callable[[str, Variant, SkillConfig], RunConfig]]
     **{("laptop", body): _for(body, _body_laptop) for body in BODIES},
 }
 
+_OTHER_PAPERS: dict[str, Callable[[BodyName, Variant, SkillConfig], RunConfig]] = {
+    "metra": _metra_paper,
+    "csd": _csd_paper,
+}
+"""Methods that came after the LSD paper: on bodies `paper` is what their own authors published."""
+
 ENVIRONMENTS = tuple(sorted({env for _, env in RECIPES}))
 
 
@@ -282,6 +362,10 @@ def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig) -> RunCo
     if (recipe, env) not in RECIPES:
         known = ", ".join(r for r, e in RECIPES if e == env)
         raise UserError(f"there is no recipe {recipe!r} for {env}; known: {known}")
+    if name == "metra" and skills.kind == "continuous":
+        skills = dataclasses.replace(skills, unit_length=True)
+    if recipe == "paper" and name in _OTHER_PAPERS and env in BODIES:
+        return _OTHER_PAPERS[name](env, view, skills)
     return RECIPES[recipe, env](name, view, skills)
 
 

@@ -30,9 +30,10 @@ class SkillSpace(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class ContinuousSkills:
-    """z ~ N(0, I_d); the reward uses z itself."""
+    """z ~ N(0, I_d), or its direction alone; the reward uses z itself."""
 
     dim: int
+    unit_length: bool = False
 
     @property
     def size(self) -> int:
@@ -40,11 +41,14 @@ class ContinuousSkills:
 
     @property
     def expected_norm(self) -> float:
-        """E||z|| in closed form: sqrt(2) Gamma((d+1)/2) / Gamma(d/2), 1.2533 for d = 2."""
+        """E||z|| in closed form: sqrt(2) Gamma((d+1)/2) / Gamma(d/2), 1.2533 for d = 2; 1 on the sphere."""
+        if self.unit_length:
+            return 1.0
         return math.sqrt(2.0) * math.exp(math.lgamma((self.dim + 1) / 2) - math.lgamma(self.dim / 2))
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
-        return jax.random.normal(key, (self.dim,))
+        z = jax.random.normal(key, (self.dim,))
+        return z / jnp.linalg.norm(z) if self.unit_length else z
 
     def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
         return skill
@@ -77,4 +81,6 @@ class DiscreteSkills:
 
 def make_skills(config: SkillConfig) -> ContinuousSkills | DiscreteSkills:
     """The skill space a configuration describes."""
-    return ContinuousSkills(config.size) if config.kind == "continuous" else DiscreteSkills(config.size)
+    if config.kind == "continuous":
+        return ContinuousSkills(config.size, config.unit_length)
+    return DiscreteSkills(config.size)

@@ -15,12 +15,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
 from wanderlust import replay as replays
 from wanderlust.config import RunConfig
 from wanderlust.envs import Engine, Physical, World, make_engine, make_world
-from wanderlust.envs.vector import Lost, Worlds, begin, begin_all, look_for_lost, none_lost, play, settle
+from wanderlust.envs.vector import (
+    Lost,
+    Worlds,
+    begin,
+    begin_all,
+    go_on,
+    look_for_lost,
+    none_lost,
+    play,
+    record,
+    settle,
+)
 from wanderlust.methods import Method, View, make_method
 from wanderlust.methods.base import Metrics
 from wanderlust.nets import Policy
@@ -411,11 +422,10 @@ def fused_driver(parts: Parts) -> Advance:
 class _Desk(NamedTuple):
     """What a device holds of one group of worlds while the host moves them."""
 
-    worlds: Worlds
-    lost: Lost
-    fresh: Transition
-    """The collection so far, [steps, seeds, worlds, ...]."""
-    running: Bool[Array, "steps seeds worlds"]
+    skill: Float[Array, "seeds worlds skill"]
+    age: Int[Array, "seeds worlds"]
+    at: Int[Array, ""]
+    """The step of the collection."""
 
 
 class _Draws(NamedTuple):
@@ -425,15 +435,23 @@ class _Draws(NamedTuple):
     fresh: Worlds
 
 
-_Given = tuple[Physical, Array, Array]
-"""States and actions for the engine, and whether any episode is still running."""
+class _Log(NamedTuple):
+    """The steps of one group of worlds as the host saw them."""
+
+    turns: Any
+    """[steps, seeds, worlds, ...] Before each step: states, skills, ages and the actions chosen (`_pack`)."""
+    after: Any
+    """[steps, seeds, worlds, ...] The states it led to."""
+    last: Any
+    """What would have come next."""
+
 
 DESK_ON_HOST = 32
 """Up to so many worlds it is quicker to choose actions on the CPU than to send every step to a GPU and back."""
 
 
 def desk_device(parts: Parts) -> jax.Device | None:
-    """Where the split driver chooses actions and records steps, if that is not where it learns."""
+    """Where the split driver chooses actions, if that is not where it learns."""
     worlds = parts.config.schedule.worlds * parts.config.seeds
     if jax.default_backend() == "cpu" or worlds > DESK_ON_HOST:
         return None
@@ -446,122 +464,140 @@ def desk_device(parts: Parts) -> jax.Device | None:
 def split_driver(parts: Parts, desk_at: jax.Device | None = None) -> Advance:
     """Worlds on the host, learning on the device.
 
-    Per step there is one call of the engine and one compiled call that settles the step and chooses the next actions.
+    Per step there is one call of the engine, and one compiled call that starts the episodes that are due and chooses
+    the next actions: one array goes there and one comes back. What happened is put together when all steps are done.
     The worlds go in two groups, each on a thread of its own: while one is with the engine, the other is at the desk.
     """
+    steps, length, cuts = parts.config.schedule.steps, parts.world.spec.episode_length, _cuts(parts)
     groups = 2 if parts.config.schedule.worlds % 2 == 0 else 1
     move = jax.jit(parts.engine.step) if parts.engine.compiles else parts.engine.step
     desk_at = desk_at or desk_device(parts)
-    learns_at = jax.devices()[0]
-
     prepared = jax.jit(partial(_prepare, parts, groups))
-    chosen = jax.jit(partial(_choose, parts))
-    recorded = jax.jit(partial(_record, parts), donate_argnums=1)
+    turned = jax.jit(partial(_turn, parts))
     finishing = jax.jit(partial(_finish, parts), donate_argnums=0)
     finished: Callable[..., tuple[TrainState, Metrics]] = finishing
     threads = ThreadPoolExecutor(groups)
 
-    def prepare(state: TrainState) -> tuple[EpochKeys, Policy, tuple[_Desk, ...], tuple[_Draws, ...]]:
-        worlds, lost, key, policy = state.worlds, state.lost, state.key, state.learner.sac.policy
-        if desk_at is not None:
-            worlds, lost, key, policy = jax.device_put((worlds, lost, key, policy), desk_at)
-        keys, desks, draws = prepared(worlds, lost, key)
-        return keys, policy, desks, draws
-
-    def bring_back(keys: EpochKeys, desks: tuple[_Desk, ...]) -> tuple[EpochKeys, tuple[_Desk, ...]]:
-        return (keys, desks) if desk_at is None else jax.device_put((keys, desks), learns_at)
-
-    def collect(policy: Policy, desk: _Desk, draws: _Draws) -> _Desk:
-        given = chosen(policy, desk.worlds, draws.noise[0])
-        for at in range(parts.config.schedule.steps):
-            state, action, running = jax.device_get(given)
-            if not running:  # every episode of this collection has ended early
+    def collect(policy: Policy, count: int, desk: _Desk, draws: _Draws, first: Array) -> _Log:
+        turns, after = [np.asarray(first)], []
+        for _ in range(count):
+            worlds, action = _unpack(cuts, turns[-1])
+            if (worlds.age >= length).all():  # every episode of this collection has ended early
                 break
-            desk, given = recorded(policy, desk, draws, np.int32(at), given[1], move(state, action))
-        return desk
+            after.append(np.concatenate(move(*_flat((worlds.state, action))), axis=1))
+            desk, turn = turned(policy, desk, draws, after[-1])
+            turns.append(np.asarray(turn))
+        missing = count - len(after)  # steps of episodes that have ended: not stored
+        seen = np.stack(turns[:-1] + missing * turns[-1:])
+        led = np.stack(after + missing * after[-1:])
+        return _Log(seen, led.reshape(*seen.shape[:3], -1), turns[-1])
+
+    def collect_all(state: TrainState, count: int) -> tuple[EpochKeys, tuple[_Log, ...]]:
+        policy, worlds, key = state.learner.sac.policy, state.worlds, state.key
+        if desk_at is not None:
+            policy, worlds, key = jax.device_put((policy, worlds, key), desk_at)
+        keys, *given = prepared(policy, worlds, key)
+        logs = tuple(threads.map(partial(collect, policy, count), *given))
+        return (keys if desk_at is None else jax.device_put(keys, jax.devices()[0])), logs
 
     def compile_all(state: TrainState) -> None:
         nonlocal finished
-        keys, policy, desks, draws = prepare(state)
+        keys, logs = collect_all(state, 1)
 
-        def one_step(desk: _Desk, draws: _Draws) -> _Desk:
-            before, action, _ = chosen(policy, desk.worlds, draws.noise[0])
-            after = move(*jax.device_get((before, action)))
-            return recorded(policy, desk, draws, np.int32(0), action, after)[0]
+        def whole(x: Array) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct((steps, *x.shape[1:]), x.dtype)
 
-        finished = finishing.lower(state, *bring_back(keys, tuple(map(one_step, desks, draws)))).compile()
+        logs = tuple(_Log(whole(log.turns), whole(log.after), log.last) for log in logs)
+        finished = finishing.lower(state, keys, logs).compile()
 
     def advance(state: TrainState, epochs: int) -> tuple[TrainState, Metrics]:
         if epochs == 0:
             compile_all(state)
         total: Metrics = {}
         for _ in range(epochs):
-            keys, policy, desks, draws = prepare(state)
-            desks = tuple(threads.map(partial(collect, policy), desks, draws))
-            state, metrics = finished(state, *bring_back(keys, desks))
+            state, metrics = finished(state, *collect_all(state, steps))
             total = {name: total[name] + value if total else value for name, value in metrics.items()}
         return state, _means(total, epochs) if total else {}
 
     return advance
 
 
+def _pack(worlds: Worlds, action: Float[Array, "seeds worlds action"]) -> Float[Array, "seeds worlds turn"]:
+    """All of a turn in one array: that is one transfer."""
+    return jnp.concatenate([*worlds.state, worlds.skill, worlds.age[..., None].astype(jnp.float32), action], axis=-1)
+
+
+class _Cuts(NamedTuple):
+    """Where the pieces of a turn end."""
+
+    qpos: int
+    state: int
+    skill: int
+
+
+def _cuts(parts: Parts) -> _Cuts:
+    start = jax.eval_shape(parts.world.initial, jax.random.key(0))
+    nq, nv = start.qpos.shape[0], start.qvel.shape[0]
+    return _Cuts(nq, nq + nv, nq + nv + parts.skills.size)
+
+
+def _unpack(cuts: _Cuts, turn: Any) -> tuple[Worlds, Any]:
+    """The worlds and actions of a turn, [..., entries]; NumPy or JAX."""
+    state = Physical(turn[..., : cuts.qpos], turn[..., cuts.qpos : cuts.state])
+    age = turn[..., cuts.skill].astype(np.int32)
+    return Worlds(state, turn[..., cuts.state : cuts.skill], age), turn[..., cuts.skill + 1 :]
+
+
 def _prepare(
-    parts: Parts, groups: int, worlds: Worlds, lost: Lost, key: Array
-) -> tuple[EpochKeys, tuple[_Desk, ...], tuple[_Draws, ...]]:
-    """An empty desk for each group of worlds, and all that will be random."""
+    parts: Parts, groups: int, policy: Policy, worlds: Worlds, key: Array
+) -> tuple[EpochKeys, tuple[_Desk, ...], tuple[_Draws, ...], tuple[Array, ...]]:
+    """For each group of worlds: its desk, all that will be random, and its first turn."""
     keys = _epoch_keys(parts, key)
     draws = _Draws(jax.vmap(partial(_noise, parts))(keys.act), jax.vmap(partial(_fresh, parts))(keys.fresh))
-    shape = (parts.config.schedule.steps, *worlds.age.shape)
-    stored = jax.eval_shape(lambda: init(parts)).replay.data
-    fresh = jax.tree.map(lambda x: jnp.zeros((*shape, *x.shape[2:]), x.dtype), stored)
-    desk = _Desk(worlds, lost, fresh, jnp.zeros(shape, bool))
+    first = _pack(worlds, jax.vmap(partial(act, parts))(policy, worlds, draws.noise[0]))
 
     def part(tree: Any, group: int, axis: int) -> Any:
         return jax.tree.map(lambda x: jnp.split(x, groups, axis)[group], tree)
 
-    desks = tuple(
-        _Desk(part(desk.worlds, g, 1), desk.lost, part(desk.fresh, g, 2), part(desk.running, g, 2))
-        for g in range(groups)
-    )
-    return keys, desks, tuple(part(draws, g, 2) for g in range(groups))
+    desks = tuple(_Desk(part(worlds.skill, g, 1), part(worlds.age, g, 1), jnp.int32(0)) for g in range(groups))
+    return keys, desks, tuple(part(draws, g, 2) for g in range(groups)), tuple(part(first, g, 1) for g in range(groups))
 
 
-def _choose(parts: Parts, policy: Policy, worlds: Worlds, noise: Array) -> _Given:
-    running = jnp.any(worlds.age < parts.world.spec.episode_length)
-    return *_flat((worlds.state, jax.vmap(partial(act, parts))(policy, worlds, noise))), running
+def _turn(
+    parts: Parts, policy: Policy, desk: _Desk, draws: _Draws, after: Float[Array, "all state"]
+) -> tuple[_Desk, Float[Array, "seeds worlds turn"]]:
+    """Go on from where a step has led: start the episodes that are due, and choose what comes next."""
+    waits = parts.config.schedule.collect == "episodes"
+    led = Physical(*jnp.split(_per_seed(after, parts.config.seeds), [_cuts(parts).qpos], axis=-1))
+    begun = jax.tree.map(lambda x: x[desk.at], draws.fresh)
+    worlds = go_on(parts.world, desk.skill, desk.age, led, None if waits else lambda: begun)
+    noise = draws.noise[jnp.minimum(desk.at + 1, draws.noise.shape[0] - 1)]
+    action = jax.vmap(partial(act, parts))(policy, worlds, noise)
+    return _Desk(worlds.skill, worlds.age, desk.at + 1), _pack(worlds, action)
 
 
-def _record(
-    parts: Parts, policy: Policy, desk: _Desk, draws: _Draws, at: Array, action: Array, after: Physical
-) -> tuple[_Desk, _Given]:
-    """Write a step down, and choose what comes next."""
-    action, after = _per_seed((action, after), parts.config.seeds)
-    begun = jax.tree.map(lambda x: x[at], draws.fresh)
-    worlds, transition, running = _settle(parts, desk.worlds, action, after, lambda: begun)
-    lost = look_for_lost(desk.lost, desk.worlds.state, action, after, running)
-    fresh, running = jax.tree.map(
-        lambda whole, x: whole.at[at].set(x), (desk.fresh, desk.running), (transition, running)
-    )
-    noise = draws.noise[jnp.minimum(at + 1, draws.noise.shape[0] - 1)]
-    return _Desk(worlds, lost, fresh, running), _choose(parts, policy, worlds, noise)
+def _finish(parts: Parts, state: TrainState, keys: EpochKeys, logs: tuple[_Log, ...]) -> tuple[TrainState, Metrics]:
+    """Put together what happened, and learn."""
+    turns, after = (jnp.concatenate(x, axis=2) for x in zip(*((log.turns, log.after) for log in logs), strict=True))
+    cuts = _cuts(parts)
+    before, action = _unpack(cuts, turns)
+    led = Physical(*jnp.split(after, [cuts.qpos], axis=-1))
+    fresh = jax.vmap(partial(record, parts.world))(before, action, led)
+    running = before.age < parts.world.spec.episode_length
 
+    def in_order(tree: Any) -> Any:
+        """[steps, seeds, worlds, ...] -> [seeds, steps * worlds, ...]: the first is the first in time."""
+        return _flat_steps(jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tree))
 
-def _finish(parts: Parts, state: TrainState, keys: EpochKeys, desks: tuple[_Desk, ...]) -> tuple[TrainState, Metrics]:
-    """Put the groups together again and learn."""
-
-    def join(trees: list[Any], axis: int) -> Any:
-        return jax.tree.map(lambda *x: jnp.concatenate(x, axis), *trees)
-
-    worlds = join([d.worlds for d in desks], 1)
+    lost = look_for_lost(state.lost, *in_order((before.state, action, led, running)))
+    worlds = _unpack(cuts, jnp.concatenate([log.last for log in logs], axis=1))[0]
     if parts.config.schedule.collect == "episodes":
         worlds = _fresh(parts, keys.fresh[0])
-    first = desks[0].lost
-    lost = jax.tree.map(
-        lambda a, b: jnp.where(first.found.reshape(-1, *[1] * (a.ndim - 1)), a, b), first, desks[-1].lost
-    )
-    state = state._replace(worlds=worlds, lost=lost, key=keys.next)
-    fresh, running = join([d.fresh for d in desks], 2), join([d.running for d in desks], 2)
-    return _learn_all(parts, state, fresh, running, keys.learn)
+    return _learn_all(parts, state._replace(worlds=worlds, lost=lost, key=keys.next), fresh, running, keys.learn)
+
+
+def _flat_steps(tree: Any) -> Any:
+    return jax.tree.map(lambda x: x.reshape((x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:])), tree)
 
 
 def seed_mesh(seeds: int) -> Mesh:

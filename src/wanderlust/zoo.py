@@ -31,8 +31,14 @@ from wanderlust.config import RunConfig, from_json, to_json
 from wanderlust.errors import UserError
 from wanderlust.files import ArrayFile, read_text, write_arrays, write_atomic, write_json
 from wanderlust.learned import Learned
+from wanderlust.methods.ablation import AblationState
+from wanderlust.methods.aps import without_memory
+from wanderlust.methods.csd import CsdState
+from wanderlust.methods.dads import without_statistics
 from wanderlust.methods.diayn import DiaynState
 from wanderlust.methods.lsd import LsdState
+from wanderlust.methods.metra import MetraState
+from wanderlust.methods.visr import VisrState
 from wanderlust.nets import MLP, Policy, measure_spectral
 from wanderlust.runs import Run
 from wanderlust.sac import mode_actions
@@ -75,6 +81,18 @@ STATES: Mapping[str, Callable[[MLP], Any]] = {
     # norms are measured, not stored: the Lipschitz bound holds for the very weights that were read
     "lsd": lambda encoder: LsdState(encoder, measure_spectral(encoder), opt=()),
     "diayn": lambda encoder: DiaynState(encoder, opt=()),
+    "visr": lambda encoder: VisrState(encoder, opt=()),
+    # remembered states are not stored: the reward of an entry is the cosine alone
+    "aps": without_memory,
+    # running statistics are not stored: `predict` of an entry gives NaN
+    "dads": without_statistics,
+    # multipliers and CSD's model of steps matter to learning alone
+    "metra": lambda encoder: MetraState(encoder, jnp.zeros(()), opt=(), multiplier_opt=()),
+    "csd": lambda encoder: CsdState(
+        encoder, MLP((), encoder.activation), jnp.zeros(()), opt=(), model_opt=(), multiplier_opt=()
+    ),
+    # norms again; a cell without the constraint does not read them
+    "ablation": lambda encoder: AblationState(encoder, measure_spectral(encoder), opt=()),
 }
 """By method: its state, as far as use goes, from the network alone."""
 

@@ -55,17 +55,37 @@ def settle(
     after: Physical,
     fresh: Callable[[], Worlds] | None,
 ) -> tuple[Worlds, Transition]:
-    """Record the step from `before` to `after`, and put fresh episodes where one has ended.
+    """Record the step from `before` to `after`, and put fresh episodes where one has ended. See `go_on`."""
+    return go_on(world, before.skill, before.age, after, fresh), record(world, before, action, after)
+
+
+def go_on(
+    world: World,
+    skill: Float[Array, "seeds worlds skill"],
+    age: Int[Array, "seeds worlds"],
+    after: Physical,
+    fresh: Callable[[], Worlds] | None,
+) -> Worlds:
+    """Where the worlds stand after a step that began at this age and led to `after`.
 
     Arrays lead with a seed axis. Fresh episodes are drawn only in steps in which some episode ends: drawing them is
     dearer than moving small worlds. Without `fresh`, a world whose episode has ended waits: its age stays at the
     episode's length.
     """
-    terminated = jax.vmap(jax.vmap(world.terminated))(after)
-    age = before.age + 1
-    truncated = (age >= world.spec.episode_length) & ~terminated
+    terminated, truncated = _ends(world, age, after)
+    done = terminated | truncated
+    ongoing = Worlds(after, skill, age + 1)
+    if fresh is None:
+        over = done | (age >= world.spec.episode_length)
+        return ongoing._replace(age=jnp.where(over, world.spec.episode_length, age + 1))
+    return cast(Worlds, jax.lax.cond(jnp.any(done), lambda w: _where(done, fresh(), w), lambda w: w, ongoing))
+
+
+def record(world: World, before: Worlds, action: Float[Array, "*batch action"], after: Physical) -> Transition:
+    """The transitions of a step from `before` to `after`; arrays lead with two axes."""
+    terminated, truncated = _ends(world, before.age, after)
     observe = jax.vmap(jax.vmap(world.observe))
-    transition = Transition(
+    return Transition(
         obs=observe(before.state),
         action=action,
         next_obs=observe(after),
@@ -74,13 +94,11 @@ def settle(
         truncated=truncated,
     )
 
-    done = terminated | truncated
-    ongoing = Worlds(after, before.skill, age)
-    if fresh is None:
-        over = done | (before.age >= world.spec.episode_length)
-        return ongoing._replace(age=jnp.where(over, world.spec.episode_length, age)), transition
-    worlds = jax.lax.cond(jnp.any(done), lambda w: _where(done, fresh(), w), lambda w: w, ongoing)
-    return worlds, transition
+
+def _ends(world: World, age: Array, after: Physical) -> tuple[Array, Array]:
+    """Which episodes a step ends: by the world, and by the time limit."""
+    terminated = jax.vmap(jax.vmap(world.terminated))(after)
+    return terminated, (age + 1 >= world.spec.episode_length) & ~terminated
 
 
 class Lost(NamedTuple):

@@ -1,23 +1,45 @@
 """Methods by name."""
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from wanderlust.config import MethodConfig, Variant
 from wanderlust.errors import UserError
+from wanderlust.methods.ablation import Ablation
+from wanderlust.methods.aps import Aps
 from wanderlust.methods.base import Method
+from wanderlust.methods.csd import Csd
+from wanderlust.methods.dads import Dads
 from wanderlust.methods.diayn import Diayn
 from wanderlust.methods.lsd import Lsd
+from wanderlust.methods.metra import Metra
 from wanderlust.methods.views import View
+from wanderlust.methods.visr import Visr
 from wanderlust.skills import SkillSpace
 
 __all__ = ["DESCRIPTIONS", "VIEWS", "Method", "View", "make_method", "parse_method"]
 
-_METHODS: dict[str, Callable[[MethodConfig, SkillSpace], Method]] = {"lsd": Lsd, "diayn": Diayn}
+_METHODS: dict[str, Callable[[Any, SkillSpace], Method]] = {
+    "lsd": Lsd,
+    "diayn": Diayn,
+    "dads": Dads,
+    "visr": Visr,
+    "aps": Aps,
+    "metra": Metra,
+    "csd": Csd,
+    "ablation": Ablation,
+}
+"""Each takes the configuration of its own name (`config.py`)."""
 
 DESCRIPTIONS = {
     "lsd": "Lipschitz-constrained Skill Discovery: skills that travel far, each along its own direction",
     "diayn": "Diversity Is All You Need: skills that a discriminator can tell apart",
+    "dads": "Dynamics-Aware Discovery of Skills: skills whose next step can be foreseen, and told from that of others",
+    "visr": "Variational Intrinsic Successor featuRes: skills that a discriminator of directions can tell apart",
+    "aps": "Active Pretraining with Successor features: VISR's reward, and one for being far from states seen before",
+    "metra": "Metric-Aware Abstraction: skills that cross what takes many steps, each along its own direction",
+    "csd": "Controllability-aware Skill Discovery: skills that move what is hard to move, each in its own direction",
+    "ablation": "one cell of the LSD paper's ablation grid, picked by method.form, method.states and method.spectral",
 }
 
 VIEWS = {

@@ -1,0 +1,151 @@
+"""The ablation grid of the LSD paper (its appendix "Ablation Study"): every mixture of three choices.
+
+How the reward compares what phi says with the skill (three forms), of which states phi is asked (four ways), and
+whether phi is spectrally normalised. (inner-product, step, spectral) is LSD, (normal, next-state, free) is DIAYN and
+(von-mises-fisher, state, free) is VISR. Continuous skills only, as in the paper.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Key
+
+from wanderlust.config import AblationConfig
+from wanderlust.errors import UserError
+from wanderlust.methods.base import Metrics
+from wanderlust.nets import GLOROT_UNIFORM, MLP, SpectralState, init_mlp, measure_spectral, normalise
+from wanderlust.skills import ContinuousSkills, SkillSpace
+from wanderlust.types import Transition
+
+Codes = Float[Array, "batch code"]
+Observations = Float[Array, "batch obs"]
+
+# --- the grid: a reward is FORMS[form](USES[states](phi, s, s'), z) ----------------------------------------------
+
+
+def _normal(x: Codes, skill: Codes) -> Float[Array, " batch"]:
+    """log N(z; x, I) without its constant, as in `diayn.py`."""
+    return -0.5 * jnp.sum((skill - x) ** 2, axis=1)
+
+
+def _von_mises_fisher(x: Codes, skill: Codes) -> Float[Array, " batch"]:
+    """The cosine: the log-density of a von Mises-Fisher distribution of scale 1 without its constant."""
+    return jnp.sum(_direction(x) * _direction(skill), axis=1)
+
+
+def _inner_product(x: Codes, skill: Codes) -> Float[Array, " batch"]:
+    return jnp.sum(x * skill, axis=1)
+
+
+def _step(phi: MLP, obs: Observations, next_obs: Observations) -> Codes:
+    after, before = jnp.split(jax.vmap(phi)(jnp.concatenate([next_obs, obs])), 2)
+    return after - before
+
+
+FORMS: Mapping[str, Callable[[Codes, Codes], Float[Array, " batch"]]] = {
+    "normal": _normal,
+    "von-mises-fisher": _von_mises_fisher,
+    "inner-product": _inner_product,
+}
+USES: Mapping[str, Callable[[MLP, Observations, Observations], Codes]] = {
+    "state": lambda phi, obs, next_obs: jax.vmap(phi)(obs),
+    "next-state": lambda phi, obs, next_obs: jax.vmap(phi)(next_obs),
+    "change": lambda phi, obs, next_obs: jax.vmap(phi)(next_obs - obs),
+    "step": _step,
+}
+
+
+def _direction(x: Codes) -> Codes:
+    """Rows of length 1. One shorter than 1e-6 has no direction: it stays as it is, and so does its gradient."""
+    squared = jnp.sum(x**2, axis=1, keepdims=True)
+    return x * jax.lax.rsqrt(jnp.where(squared > 1e-12, squared, 1.0))
+
+
+# --- state -----------------------------------------------------------------------------------------------------
+
+
+class AblationState(NamedTuple):
+    """phi's raw weights, what normalises them (of no layers if nothing does), and the optimiser."""
+
+    encoder: MLP
+    spectral: SpectralState
+    opt: optax.OptState
+
+
+UNMEASURED = SpectralState(left=(), right=(), norm=())
+
+
+@dataclasses.dataclass(frozen=True)
+class Ablation:
+    """One cell of the grid."""
+
+    config: AblationConfig
+    skills: SkillSpace
+
+    def __post_init__(self) -> None:
+        _continuous(self.skills)
+
+    def init(self, key: Key[Array, ""], obs_dim: int) -> AblationState:
+        encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
+        return AblationState(encoder, self._measure(encoder), self._optimizer.init(encoder))
+
+    def _measure(self, encoder: MLP) -> SpectralState:
+        return measure_spectral(encoder) if self.config.spectral else UNMEASURED
+
+    def _phi(self, encoder: MLP, spectral: SpectralState) -> MLP:
+        return normalise(encoder, spectral) if self.config.spectral else encoder
+
+    # --- reward ------------------------------------------------------------------------------------------------
+
+    def reward(self, state: AblationState, batch: Transition) -> Float[Array, " batch"]:
+        """The cell's form of what phi says of the cell's states, and the skill."""
+        return self._rewards(self._phi(state.encoder, state.spectral), batch)
+
+    def _rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
+        x = USES[self.config.states](phi, batch.obs, batch.next_obs)
+        return FORMS[self.config.form](x, batch.skill)
+
+    # --- loss and update ---------------------------------------------------------------------------------------
+
+    def loss(self, encoder: MLP, spectral: SpectralState, batch: Transition) -> Float[Array, ""]:
+        """phi maximises the same reward, in every cell."""
+        return -jnp.mean(self._rewards(self._phi(encoder, spectral), batch))
+
+    def update(self, state: AblationState, batch: Transition) -> tuple[AblationState, Metrics]:
+        loss, grads = jax.value_and_grad(self.loss)(state.encoder, state.spectral, batch)
+        updates, opt = self._optimizer.update(grads, state.opt)
+        encoder = optax.apply_updates(state.encoder, updates)
+        return AblationState(encoder, self._measure(encoder), opt), {"phi_loss": loss}
+
+    @property
+    def _optimizer(self) -> optax.GradientTransformation:
+        return optax.adam(self.config.learning_rate)
+
+    # --- downstream --------------------------------------------------------------------------------------------
+
+    def represent(self, state: AblationState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
+        return jax.vmap(self._phi(state.encoder, state.spectral))(obs)
+
+    def towards(
+        self, state: AblationState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
+    ) -> Float[Array, "batch skill"]:
+        """What phi says of the goal, or of the way there. The normal form expects just that skill at the goal
+        (DIAYN); where only the direction counts, or x is of a way much longer than a step, the direction (LSD).
+        """
+        at_the_goal = self.config.states in ("state", "next-state")
+        use = USES["next-state" if at_the_goal else self.config.states]
+        x = use(self._phi(state.encoder, state.spectral), obs, goal)
+        if self.config.form == "normal" and at_the_goal:
+            return x
+        return _continuous(self.skills).expected_norm * x / (jnp.linalg.norm(x, axis=1, keepdims=True) + 1e-12)
+
+
+def _continuous(skills: SkillSpace) -> ContinuousSkills:
+    """The grid has no discrete skills: two of its forms have no meaning for a one-hot."""
+    if not isinstance(skills, ContinuousSkills):
+        raise UserError("the ablation grid is of continuous skills; leave --discrete out, or choose another method")
+    return skills

@@ -1,0 +1,178 @@
+"""DADS: Dynamics-Aware Discovery of Skills (Sharma et al., ICLR 2020), as the authors of LSD run it.
+
+Skill dynamics q(s'|s, z) foresee what a skill does next, and the reward is how much better they do so under the skill
+that acts than under others: skills are to be predictable, and unlike each other. Here q is a Gaussian of standard
+deviation 1 over the change s' - s, normalised by running statistics.
+"""
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Key
+
+from wanderlust.config import DadsConfig
+from wanderlust.errors import UserError
+from wanderlust.methods.base import Metrics
+from wanderlust.nets import GLOROT_UNIFORM, MLP, init_mlp
+from wanderlust.skills import DiscreteSkills, SkillSpace
+from wanderlust.types import Transition
+
+MOMENTUM = 0.01
+"""By how much one update moves the running statistics, as in the later code of LSD's authors."""
+LARGEST_GAP = 50.0
+"""Between the log-likelihoods of two skills; beyond it they count as this far apart."""
+AT_ONCE = 2**26
+"""Numbers of one hidden layer (256 MiB) that a reward computes at a time: it takes the other skills some at a time."""
+
+# --- state -----------------------------------------------------------------------------------------------------
+
+
+class Moments(NamedTuple):
+    """Running mean and variance of each entry."""
+
+    mean: Float[Array, " obs"]
+    variance: Float[Array, " obs"]
+
+    def normalised(self, x: Float[Array, "batch obs"]) -> Float[Array, "batch obs"]:
+        return (x - self.mean[None]) / self._std[None]
+
+    def restored(self, x: Float[Array, "batch obs"]) -> Float[Array, "batch obs"]:
+        return self.mean[None] + self._std[None] * x
+
+    def moved(self, x: Float[Array, "batch obs"], share: Float[Array, ""]) -> "Moments":
+        """The moments of a mixture: a share of this batch, the rest of what was seen before."""
+        shift = jnp.mean(x, axis=0) - self.mean
+        variance = (1.0 - share) * (self.variance + share * shift**2) + share * jnp.var(x, axis=0)
+        return Moments(self.mean + share * shift, variance)
+
+    @property
+    def _std(self) -> Float[Array, " obs"]:
+        return jnp.sqrt(self.variance + 1e-5)  # the rounding of entries that never change is not blown up
+
+
+class DadsState(NamedTuple):
+    """The skill dynamics, what normalises them, and what draws the skills they are compared under."""
+
+    encoder: MLP
+    """(normalised state, skill) -> mean of the normalised change."""
+    states: Moments
+    changes: Moments
+    updates: Float[Array, ""]
+    """How many there have been."""
+    key: Key[Array, ""]
+    opt: optax.OptState
+
+
+def without_statistics(encoder: MLP) -> DadsState:
+    """A state known by its network alone: what the dynamics say is then NaN, not something wrong."""
+    unknown = jnp.full(encoder.layers[-1].bias.shape, jnp.nan)
+    moments = Moments(unknown, unknown)
+    return DadsState(encoder, moments, moments, jnp.zeros(()), jax.random.key(0), opt=())
+
+
+@dataclasses.dataclass(frozen=True)
+class Dads:
+    """Continuous and discrete DADS: they differ in the skills a reward compares with."""
+
+    config: DadsConfig
+    skills: SkillSpace
+
+    def init(self, key: Key[Array, ""], obs_dim: int) -> DadsState:
+        weights, draws = jax.random.split(key)
+        encoder = init_mlp(weights, (obs_dim + self.skills.size, *self.config.hidden, obs_dim), GLOROT_UNIFORM)
+        moments = Moments(jnp.zeros(obs_dim), jnp.ones(obs_dim))
+        return DadsState(encoder, moments, moments, jnp.zeros(()), draws, self._optimizer.init(encoder))
+
+    # --- reward ------------------------------------------------------------------------------------------------
+
+    def reward(self, state: DadsState, batch: Transition) -> Float[Array, " batch"]:
+        """r = log(L + 1) - log(1 + sum_i q(s'|s, z_i) / q(s'|s, z)) for L other skills z_i."""
+        seen, change = self._seen(state, batch.obs), state.changes.normalised(batch.next_obs - batch.obs)
+        own = _log_q(change, _foreseen(state.encoder, seen, batch.skill))
+        others = self.alternatives(state)
+        gap = _log_q_of_each(state.encoder, seen, change, others) - own[None]
+        ratio, count = jnp.exp(jnp.clip(gap, -LARGEST_GAP, LARGEST_GAP)), len(others) + 1
+        if isinstance(self.skills, DiscreteSkills):  # the skill itself is among them
+            ratio, count = ratio * (1.0 - batch.skill.T), len(others)
+        # the dynamics learn by maximum likelihood alone
+        return jax.lax.stop_gradient(math.log(count) - jnp.log1p(jnp.sum(ratio, axis=0)))
+
+    def alternatives(self, state: DadsState) -> Float[Array, "others skill"]:
+        """The skills a whole batch is compared with: draws from the prior, new after each update; or all of N."""
+        if isinstance(self.skills, DiscreteSkills):
+            return self.skills.all()
+        _, draw = jax.random.split(state.key)
+        return jax.vmap(self.skills.sample)(jax.random.split(draw, self.config.alternatives))
+
+    def _seen(self, state: DadsState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch obs"]:
+        """What the dynamics see of a state: under -xyo nothing, where q is that of (x' - x, y' - y) given z alone."""
+        return jnp.zeros_like(obs) if self.config.view == "xyo" else state.states.normalised(obs)
+
+    # --- loss and update ---------------------------------------------------------------------------------------
+
+    def loss(self, encoder: MLP, state: DadsState, batch: Transition) -> Float[Array, ""]:
+        """Minus the log-likelihood of what happened, without its constant."""
+        change = state.changes.normalised(batch.next_obs - batch.obs)
+        return -jnp.mean(_log_q(change, _foreseen(encoder, self._seen(state, batch.obs), batch.skill)))
+
+    def update(self, state: DadsState, batch: Transition) -> tuple[DadsState, Metrics]:
+        loss, grads = jax.value_and_grad(self.loss)(state.encoder, state, batch)
+        updates, opt = self._optimizer.update(grads, state.opt)
+        encoder = optax.apply_updates(state.encoder, updates)
+        # at first all batches count the same, so that it does not matter where the statistics started
+        share = jnp.maximum(MOMENTUM, 1.0 / (state.updates + 1.0))
+        states = state.states.moved(batch.obs, share)
+        changes = state.changes.moved(batch.next_obs - batch.obs, share)
+        key, _ = jax.random.split(state.key)
+        return DadsState(encoder, states, changes, state.updates + 1.0, key, opt), {"phi_loss": loss}
+
+    @property
+    def _optimizer(self) -> optax.GradientTransformation:
+        return optax.adam(self.config.learning_rate)
+
+    # --- downstream --------------------------------------------------------------------------------------------
+
+    def predict(
+        self, state: DadsState, obs: Float[Array, "batch obs"], skill: Float[Array, "batch skill"]
+    ) -> Float[Array, "batch obs"]:
+        """The mean change s' - s under a skill, in the units of the method's view."""
+        return state.changes.restored(_foreseen(state.encoder, self._seen(state, obs), skill))
+
+    def represent(self, state: DadsState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
+        """NaN: there is no map of states, and so nothing to measure on it."""
+        return jnp.full((len(obs), self.skills.size), jnp.nan)
+
+    def towards(
+        self, state: DadsState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
+    ) -> Float[Array, "batch skill"]:
+        needs = "zero-shot goals need planning over its skill dynamics, which is not there yet"
+        raise UserError(f"dads has no skill for a goal at once: {needs}; lsd and diayn can follow goals")
+
+
+# --- the skill dynamics -----------------------------------------------------------------------------------------
+
+
+def _foreseen(dynamics: MLP, seen: Array, skill: Float[Array, "batch skill"]) -> Float[Array, "batch obs"]:
+    return jax.vmap(dynamics)(jnp.concatenate([seen, skill], axis=1))
+
+
+def _log_q(change: Float[Array, "batch obs"], foreseen: Float[Array, "batch obs"]) -> Float[Array, " batch"]:
+    return -0.5 * jnp.sum((change - foreseen) ** 2, axis=1)
+
+
+def _log_q_of_each(dynamics: MLP, seen: Array, change: Array, skills: Array) -> Float[Array, "skills batch"]:
+    """Every transition under every skill. States and skills go through the first layer apart, for it is linear."""
+    first, rest = dynamics.layers[0], MLP(dynamics.layers[1:], dynamics.activation)
+    from_states = seen @ first.weight[: seen.shape[1]] + first.bias[None]
+    from_skills = skills @ first.weight[seen.shape[1] :]
+
+    def under(skill: Float[Array, " hidden"]) -> Float[Array, " batch"]:
+        return _log_q(change, jax.vmap(rest)(dynamics.activation(from_states + skill[None])))
+
+    widest = max(layer.bias.size for layer in dynamics.layers)
+    rounds = math.ceil(len(skills) * len(seen) * widest / AT_ONCE)
+    return jax.lax.map(under, from_skills, batch_size=math.ceil(len(skills) / rounds))

@@ -1,0 +1,88 @@
+"""VISR (Hansen et al., ICLR 2020) as the LSD paper runs it. Equations are numbered as in the LSD paper.
+
+A discriminator over directions: q(z|s) is the von Mises-Fisher distribution around phi(s) / ||phi(s)|| with scale 1, so
+that its log-density is the cosine between phi(s) and the skill. Of VISR this is the unsupervised objective alone: no
+successor features, and the critics are those of any other method.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Key
+
+from wanderlust.config import MethodConfig
+from wanderlust.methods.base import Metrics
+from wanderlust.nets import GLOROT_UNIFORM, MLP, init_mlp
+from wanderlust.skills import ContinuousSkills, SkillSpace
+from wanderlust.types import Transition
+
+# --- state -----------------------------------------------------------------------------------------------------
+
+
+class VisrState(NamedTuple):
+    """phi's weights and its optimiser."""
+
+    encoder: MLP
+    opt: optax.OptState
+
+
+@dataclasses.dataclass(frozen=True)
+class Visr:
+    """Continuous and discrete VISR: a one-hot is a direction like any other."""
+
+    config: MethodConfig
+    skills: SkillSpace
+
+    def init(self, key: Key[Array, ""], obs_dim: int) -> VisrState:
+        encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
+        return VisrState(encoder, self._optimizer.init(encoder))
+
+    # --- reward ------------------------------------------------------------------------------------------------
+
+    def reward(self, state: VisrState, batch: Transition) -> Float[Array, " batch"]:
+        """r = log q(z|s) without its constants, equation 10: the cosine between phi of the current state and z."""
+        return self._rewards(state.encoder, batch)
+
+    def _rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
+        return jnp.sum(_unit(jax.vmap(phi)(batch.obs)) * _unit(batch.skill), axis=1)
+
+    # --- loss and update ---------------------------------------------------------------------------------------
+
+    def loss(self, encoder: MLP, batch: Transition) -> Float[Array, ""]:
+        """Maximum likelihood of the skill: phi maximises the same reward."""
+        return -jnp.mean(self._rewards(encoder, batch))
+
+    def update(self, state: VisrState, batch: Transition) -> tuple[VisrState, Metrics]:
+        loss, grads = jax.value_and_grad(self.loss)(state.encoder, batch)
+        updates, opt = self._optimizer.update(grads, state.opt)
+        return VisrState(optax.apply_updates(state.encoder, updates), opt), {"phi_loss": loss}
+
+    @property
+    def _optimizer(self) -> optax.GradientTransformation:
+        return optax.adam(self.config.learning_rate)
+
+    # --- downstream --------------------------------------------------------------------------------------------
+
+    def represent(self, state: VisrState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
+        return jax.vmap(state.encoder)(obs)
+
+    def towards(
+        self, state: VisrState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
+    ) -> Float[Array, "batch skill"]:
+        """The likeliest skill at the goal: the direction of phi(g), or its largest entry. The start plays no part."""
+        code = jax.vmap(state.encoder)(goal)
+        if isinstance(self.skills, ContinuousSkills):
+            return self.skills.expected_norm * _unit(code)
+        return jax.nn.one_hot(jnp.argmax(code, axis=1), self.skills.size)
+
+
+def _unit(x: Float[Array, "batch n"]) -> Float[Array, "batch n"]:
+    """The directions of vectors. Zero stays zero, with gradient 1: fresh biases are zero, so phi of the mean state is.
+
+    A small number under the root would give it a gradient of millions, which Adam's second moments remember for long.
+    """
+    squared = jnp.sum(x**2, axis=1, keepdims=True)
+    return x * jax.lax.rsqrt(jnp.where(squared > 1e-12, squared, 1.0))
