@@ -60,7 +60,7 @@ def test_the_paper_recipe_has_the_appendix_numbers(method):
 
 
 def test_alpha_is_learned_where_the_paper_learns_it_and_fixed_for_lsd():
-    for (recipe, env), name in itertools.product(RECIPES, ("diayn", "dads", "visr", "aps")):
+    for (recipe, env), name in itertools.product(RECIPES, ("diayn", "dads", "visr", "aps", "vic")):
         assert get_recipe(recipe, env, name, SkillConfig()).sac.learn_alpha
         assert not get_recipe(recipe, env, "lsd", SkillConfig()).sac.learn_alpha
         assert not get_recipe(recipe, env, "ablation", SkillConfig()).sac.learn_alpha
@@ -81,6 +81,13 @@ def test_dads_has_no_alive_bonus_and_the_others_have():
 def test_rates_that_the_appendix_names_are_for_three_methods_alone():
     rates = {m: get_recipe("paper", "ant", m, SkillConfig()).method.learning_rate for m in ("dads", "diayn", "visr")}
     assert rates == {"dads": 3e-5, "diayn": 3e-5, "visr": 1e-4}
+
+
+def test_one_reward_an_episode_reaches_its_first_step():
+    for recipe, env in RECIPES:
+        config = get_recipe(recipe, env, "vic", SkillConfig())
+        assert config.sac.time_limit_is_terminal
+        assert 0.34 < config.sac.discount**config.env.episode_length < 0.37
 
 
 def test_later_methods_have_their_own_papers_numbers_on_bodies():

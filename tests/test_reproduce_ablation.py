@@ -14,6 +14,7 @@ from wanderlust.errors import UserError
 from wanderlust.files import ArrayFile
 from wanderlust.metrics import coverage
 from wanderlust.reproduce import ablation
+from wanderlust.reproduce import study as study_module
 from wanderlust.runs import Run
 
 TINY = ("method.hidden=[8]", "sac.hidden=[8]", "schedule.worlds=4", "schedule.sac_batch=16", "log_every=2")
@@ -157,9 +158,9 @@ def test_one_seed_has_no_interval(copy):
     for cell in results["cells"].values():
         for measure in cell["metrics"].values():
             measure.update(mean=measure["per_seed"][0], ci95=None, per_seed=measure["per_seed"][:1])
-    files = ablation.Files.under(copy / "out", "point")
-    files.json.write_text(json.dumps(results))
-    text = ablation._write_table_and_figure(files, {})
+    grid = ablation.grid_study(copy / "out", "point")
+    grid.files.json.write_text(json.dumps(results))
+    text = study_module.write_table_and_figures(grid, {})
     assert "±" not in text
     assert "seeds 5, each with" in text
     assert f"| none | {results['cells'][FIRST]['metrics']['coverage_mode']['mean']:.0f} |" in text

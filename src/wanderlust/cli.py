@@ -268,7 +268,57 @@ class AblationStudy:
             self.out, self.work, self.env, self.recipe, self.only, self.all, self.seeds, self.budget_steps, self.set
         )
         console.print(text, soft_wrap=True)
-        console.print(f"written: {', '.join(map(str, ablation.Files.under(self.out, self.env)))}", soft_wrap=True)
+        console.print(f"written: {ablation.grid_study(self.out, self.env).files}", soft_wrap=True)
+        return EXIT_BROKEN if result["failed"] else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class CoverageStudy:
+    """Coverage, state difference and trajectories of every method, with equal steps and updates: figures 2 and 3.
+
+    Stopped and called again, it goes on where it was. For example:
+      wanderlust reproduce coverage --recipe fast               every method and variant on Ant, on a GPU
+      wanderlust reproduce coverage --env point --only lsd --only diayn-xyo --only random
+    """
+
+    env: str = "ant"
+    """The environment."""
+    recipe: str = "laptop"
+    """Whose numbers: laptop (CPU cores), fast (a GPU), or paper for the published setting."""
+    only: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="NAME")] = ()
+    """Only this row, a method with an optional suffix -xy, -o or -xyo, or random (uniform actions); may be repeated."""
+    skills: Annotated[int | None, arg(metavar="D")] = None
+    """Continuous skills of this many dimensions (the default, with 2)."""
+    discrete: Annotated[int | None, arg(metavar="N")] = None
+    """This many discrete skills instead: lsd, dads, diayn, metra, csd and random, unless --only says otherwise."""
+    seeds: int = 3
+    """Seeds per row, trained in one program."""
+    budget_steps: Annotated[int | None, arg(metavar="N")] = None
+    """Environment steps per seed and row (rounded up to whole epochs); by default the recipe's for LSD."""
+    work: Path = Path("runs/coverage")
+    """Where the runs go; finished ones are reused, unfinished ones resumed."""
+    out: Path = Path("benchmarks/results")
+    """Where JSON, Markdown and figures go."""
+    set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
+    """Change one number of every row, e.g. --set sac.discount=0.99; may be repeated."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust.reproduce import coverage
+
+        result, text, files = coverage.reproduce(
+            self.out,
+            self.work,
+            self.env,
+            self.recipe,
+            self.only,
+            self.skills,
+            self.discrete,
+            self.seeds,
+            self.budget_steps,
+            self.set,
+        )
+        console.print(text, soft_wrap=True)
+        console.print(f"written: {files}", soft_wrap=True)
         return EXIT_BROKEN if result["failed"] else 0
 
 
@@ -279,11 +329,13 @@ class Reproduce:
     For example:
       wanderlust reproduce point-goals      both PointEnv tables, eight seeds, under 20 minutes on two cores
       wanderlust reproduce ablation --help
+      wanderlust reproduce coverage --help
     """
 
     item: tyro.conf.OmitArgPrefixes[
         Annotated[PointGoals, subcommand("point-goals", prefix_name=False)]
         | Annotated[AblationStudy, subcommand("ablation", prefix_name=False)]
+        | Annotated[CoverageStudy, subcommand("coverage", prefix_name=False)]
     ]
 
     def run(self, console: Console) -> int:

@@ -102,7 +102,7 @@ class MethodConfig:
 class PlainMethodConfig(MethodConfig):
     """A method with no numbers of its own."""
 
-    name: Literal["lsd", "diayn", "visr"]
+    name: Literal["lsd", "diayn", "visr", "vic"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,14 +32,7 @@ def draw_trajectories(run: Path) -> Path:
     facts = _evaluation(run)
     figure, panels = _panels(len(position))
     for i, axes in enumerate(panels):
-        lines = np.swapaxes(position[i], 0, 1)
-        if lines.shape[-1] == 1:  # bodies on a line: x against time
-            time = np.broadcast_to(np.arange(lines.shape[1])[None, :, None], lines.shape)
-            lines = np.concatenate([lines, time], axis=-1)
-        colours = skill_colours(skill[i], data.about["skills"])
-        axes.add_collection(LineCollection(list(lines), colors=colours, linewidths=0.8, alpha=0.85))
-        axes.autoscale_view()
-        axes.set_aspect("equal" if position.shape[-1] > 1 else "auto")
+        show_paths(axes, position[i], skill_colours(skill[i], data.about["skills"]))
         axes.set_title(f"seed {facts['seeds'][i]}: {facts['metrics']['coverage_mode']['per_seed'][i]} bins", fontsize=9)
     figure.suptitle(
         f"{facts['name']}: {facts['episodes']} random skills after {facts['env_steps']:,} steps{_of(position)}"
@@ -47,6 +40,17 @@ def draw_trajectories(run: Path) -> Path:
     figure.supxlabel("x")
     figure.supylabel("y" if position.shape[-1] > 1 else "time")
     return _save(figure, run / "evaluation" / "trajectories.png")
+
+
+def show_paths(axes: Axes, position: NDArray[np.floating], colours: NDArray[np.floating] | str) -> None:
+    """Draw episodes [time, episodes, dims] on the plane; for bodies on a line, x against time."""
+    lines = np.swapaxes(position, 0, 1)
+    if lines.shape[-1] == 1:
+        time = np.broadcast_to(np.arange(lines.shape[1])[None, :, None], lines.shape)
+        lines = np.concatenate([lines, time], axis=-1)
+    axes.add_collection(LineCollection(list(lines), colors=colours, linewidths=0.8, alpha=0.85))
+    axes.autoscale_view()
+    axes.set_aspect("equal" if position.shape[-1] > 1 else "auto")
 
 
 def draw_phi(run: Path) -> Path:

@@ -33,7 +33,7 @@ DESCRIPTIONS = {
 }
 
 
-AUTO_ALPHA = ("diayn", "dads", "visr", "aps")
+AUTO_ALPHA = ("diayn", "dads", "visr", "aps", "vic")
 """The paper adjusts these methods' alpha by itself; LSD's is fixed, and so is that of the grid it is taken apart in."""
 
 
@@ -366,7 +366,15 @@ def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig) -> RunCo
         skills = dataclasses.replace(skills, unit_length=True)
     if recipe == "paper" and name in _OTHER_PAPERS and env in BODIES:
         return _OTHER_PAPERS[name](env, view, skills)
-    return RECIPES[recipe, env](name, view, skills)
+    config = RECIPES[recipe, env](name, view, skills)
+    return _one_reward_an_episode(config) if name == "vic" else config
+
+
+def _one_reward_an_episode(config: RunConfig) -> RunConfig:
+    """A reward at the last step must reach the first one: a horizon of one episode, which is all there is."""
+    discount = 1.0 - 1.0 / config.env.episode_length
+    sac = dataclasses.replace(config.sac, discount=discount, time_limit_is_terminal=True)
+    return dataclasses.replace(config, sac=sac)
 
 
 def with_random_start(config: RunConfig, start_range: float) -> RunConfig:

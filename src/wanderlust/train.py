@@ -32,7 +32,7 @@ from wanderlust.envs.vector import (
     record,
     settle,
 )
-from wanderlust.methods import Method, View, make_method
+from wanderlust.methods import FROM_THE_START, Method, View, make_method
 from wanderlust.methods.base import Metrics
 from wanderlust.nets import Policy
 from wanderlust.replay import Replay
@@ -54,6 +54,11 @@ class Parts:
     method: Method
     view: View
     sac: Sac
+
+    @property
+    def keeps_start(self) -> bool:
+        """Whether transitions carry what their episode began with."""
+        return self.config.method.name in FROM_THE_START
 
 
 def assemble(config: RunConfig) -> Parts:
@@ -94,7 +99,7 @@ def init_seed(parts: Parts, key: Key[Array, ""]) -> TrainState:
     """The state of one seed before its first epoch."""
     sac_key, method_key, worlds_key, key = jax.random.split(key, 4)
     schedule = parts.config.schedule
-    worlds = begin(parts.world, parts.skills, worlds_key, schedule.worlds)
+    worlds = begin(parts.world, parts.skills, worlds_key, schedule.worlds, parts.keeps_start)
     spec = parts.world.spec
     example = Transition(
         obs=jnp.zeros(spec.obs_dim),
@@ -103,6 +108,7 @@ def init_seed(parts: Parts, key: Key[Array, ""]) -> TrainState:
         skill=jnp.zeros(parts.skills.size),
         terminated=jnp.zeros((), bool),
         truncated=jnp.zeros((), bool),
+        start=jnp.zeros(spec.obs_dim) if parts.keeps_start else (),
     )
     return TrainState(
         learner=Learner(parts.sac.init(sac_key), parts.method.init(method_key, parts.view.method_dim)),
@@ -154,7 +160,7 @@ def _noise(parts: Parts, keys: Key[Array, " seeds"]) -> Float[Array, "seeds worl
 
 
 def _fresh(parts: Parts, keys: Key[Array, " seeds"]) -> Worlds:
-    return begin_all(parts.world, parts.skills, keys, parts.config.schedule.worlds)
+    return begin_all(parts.world, parts.skills, keys, parts.config.schedule.worlds, parts.keeps_start)
 
 
 class EpochKeys(NamedTuple):
@@ -422,8 +428,8 @@ def fused_driver(parts: Parts) -> Advance:
 class _Desk(NamedTuple):
     """What a device holds of one group of worlds while the host moves them."""
 
-    skill: Float[Array, "seeds worlds skill"]
-    age: Int[Array, "seeds worlds"]
+    worlds: Worlds
+    """As they stood before the step, but for their states, which are with the host."""
     at: Int[Array, ""]
     """The step of the collection."""
 
@@ -524,7 +530,9 @@ def split_driver(parts: Parts, desk_at: jax.Device | None = None) -> Advance:
 
 def _pack(worlds: Worlds, action: Float[Array, "seeds worlds action"]) -> Float[Array, "seeds worlds turn"]:
     """All of a turn in one array: that is one transfer."""
-    return jnp.concatenate([*worlds.state, worlds.skill, worlds.age[..., None].astype(jnp.float32), action], axis=-1)
+    start = [] if isinstance(worlds.start, tuple) else [worlds.start]
+    age = worlds.age[..., None].astype(jnp.float32)
+    return jnp.concatenate([*worlds.state, worlds.skill, *start, age, action], axis=-1)
 
 
 class _Cuts(NamedTuple):
@@ -533,19 +541,22 @@ class _Cuts(NamedTuple):
     qpos: int
     state: int
     skill: int
+    start: int
 
 
 def _cuts(parts: Parts) -> _Cuts:
-    start = jax.eval_shape(parts.world.initial, jax.random.key(0))
-    nq, nv = start.qpos.shape[0], start.qvel.shape[0]
-    return _Cuts(nq, nq + nv, nq + nv + parts.skills.size)
+    initial = jax.eval_shape(parts.world.initial, jax.random.key(0))
+    nq, nv = initial.qpos.shape[0], initial.qvel.shape[0]
+    skill = nq + nv + parts.skills.size
+    return _Cuts(nq, nq + nv, skill, skill + parts.world.spec.obs_dim if parts.keeps_start else skill)
 
 
 def _unpack(cuts: _Cuts, turn: Any) -> tuple[Worlds, Any]:
     """The worlds and actions of a turn, [..., entries]; NumPy or JAX."""
     state = Physical(turn[..., : cuts.qpos], turn[..., cuts.qpos : cuts.state])
-    age = turn[..., cuts.skill].astype(np.int32)
-    return Worlds(state, turn[..., cuts.state : cuts.skill], age), turn[..., cuts.skill + 1 :]
+    start = turn[..., cuts.skill : cuts.start] if cuts.start > cuts.skill else ()
+    age = turn[..., cuts.start].astype(np.int32)
+    return Worlds(state, turn[..., cuts.state : cuts.skill], age, start), turn[..., cuts.start + 1 :]
 
 
 def _prepare(
@@ -559,7 +570,8 @@ def _prepare(
     def part(tree: Any, group: int, axis: int) -> Any:
         return jax.tree.map(lambda x: jnp.split(x, groups, axis)[group], tree)
 
-    desks = tuple(_Desk(part(worlds.skill, g, 1), part(worlds.age, g, 1), jnp.int32(0)) for g in range(groups))
+    away: Any = ()
+    desks = tuple(_Desk(part(worlds._replace(state=away), g, 1), jnp.int32(0)) for g in range(groups))
     return keys, desks, tuple(part(draws, g, 2) for g in range(groups)), tuple(part(first, g, 1) for g in range(groups))
 
 
@@ -570,10 +582,11 @@ def _turn(
     waits = parts.config.schedule.collect == "episodes"
     led = Physical(*jnp.split(_per_seed(after, parts.config.seeds), [_cuts(parts).qpos], axis=-1))
     begun = jax.tree.map(lambda x: x[desk.at], draws.fresh)
-    worlds = go_on(parts.world, desk.skill, desk.age, led, None if waits else lambda: begun)
+    worlds = go_on(parts.world, desk.worlds._replace(state=led), None if waits else lambda: begun)
     noise = draws.noise[jnp.minimum(desk.at + 1, draws.noise.shape[0] - 1)]
     action = jax.vmap(partial(act, parts))(policy, worlds, noise)
-    return _Desk(worlds.skill, worlds.age, desk.at + 1), _pack(worlds, action)
+    away: Any = ()
+    return _Desk(worlds._replace(state=away), desk.at + 1), _pack(worlds, action)
 
 
 def _finish(parts: Parts, state: TrainState, keys: EpochKeys, logs: tuple[_Log, ...]) -> tuple[TrainState, Metrics]:

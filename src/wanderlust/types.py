@@ -39,6 +39,8 @@ class Transition(NamedTuple):
     """The world ended the episode: there is no value beyond this step."""
     truncated: Bool[Array, "*batch"]
     """The time limit ended the episode: the world would have gone on."""
+    start: Float[Array, "*batch obs"] | tuple[()] = ()
+    """What was observed when the episode began; kept for methods that ask for it, and nothing otherwise."""
 
 
 class Rollout(NamedTuple):

@@ -38,6 +38,7 @@ from wanderlust.methods.dads import without_statistics
 from wanderlust.methods.diayn import DiaynState
 from wanderlust.methods.lsd import LsdState
 from wanderlust.methods.metra import MetraState
+from wanderlust.methods.vic import VicState
 from wanderlust.methods.visr import VisrState
 from wanderlust.nets import MLP, Policy, measure_spectral
 from wanderlust.runs import Run
@@ -82,6 +83,7 @@ STATES: Mapping[str, Callable[[MLP], Any]] = {
     "lsd": lambda encoder: LsdState(encoder, measure_spectral(encoder), opt=()),
     "diayn": lambda encoder: DiaynState(encoder, opt=()),
     "visr": lambda encoder: VisrState(encoder, opt=()),
+    "vic": lambda encoder: VicState(encoder, opt=()),
     # remembered states are not stored: the reward of an entry is the cosine alone
     "aps": without_memory,
     # running statistics are not stored: `predict` of an entry gives NaN

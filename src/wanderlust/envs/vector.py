@@ -31,21 +31,27 @@ class Worlds(NamedTuple):
     state: Physical
     skill: Float[Array, "worlds skill"]
     age: Int[Array, " worlds"]
+    start: Float[Array, "worlds obs"] | tuple[()] = ()
+    """What was observed when the episode began, if that is to be kept (`Transition.start`)."""
 
 
-def begin(world: World, skills: SkillSpace, key: Key[Array, ""], count: int) -> Worlds:
+def begin(world: World, skills: SkillSpace, key: Key[Array, ""], count: int, keeps_start: bool = False) -> Worlds:
     """Start `count` episodes, each with a skill of its own."""
     start, draw = jax.random.split(key)
+    state = jax.vmap(world.initial)(jax.random.split(start, count))
     return Worlds(
-        state=jax.vmap(world.initial)(jax.random.split(start, count)),
+        state=state,
         skill=jax.vmap(skills.sample)(jax.random.split(draw, count)),
         age=jnp.zeros(count, jnp.int32),
+        start=jax.vmap(world.observe)(state) if keeps_start else (),
     )
 
 
-def begin_all(world: World, skills: SkillSpace, keys: Key[Array, " seeds"], count: int) -> Worlds:
+def begin_all(
+    world: World, skills: SkillSpace, keys: Key[Array, " seeds"], count: int, keeps_start: bool = False
+) -> Worlds:
     """Start `count` episodes of every seed."""
-    return jax.vmap(lambda key: begin(world, skills, key, count))(keys)
+    return jax.vmap(lambda key: begin(world, skills, key, count, keeps_start))(keys)
 
 
 def settle(
@@ -56,28 +62,22 @@ def settle(
     fresh: Callable[[], Worlds] | None,
 ) -> tuple[Worlds, Transition]:
     """Record the step from `before` to `after`, and put fresh episodes where one has ended. See `go_on`."""
-    return go_on(world, before.skill, before.age, after, fresh), record(world, before, action, after)
+    return go_on(world, before._replace(state=after), fresh), record(world, before, action, after)
 
 
-def go_on(
-    world: World,
-    skill: Float[Array, "seeds worlds skill"],
-    age: Int[Array, "seeds worlds"],
-    after: Physical,
-    fresh: Callable[[], Worlds] | None,
-) -> Worlds:
-    """Where the worlds stand after a step that began at this age and led to `after`.
+def go_on(world: World, led: Worlds, fresh: Callable[[], Worlds] | None) -> Worlds:
+    """Where worlds stand that a step has led to these states; their age is still that before the step.
 
     Arrays lead with a seed axis. Fresh episodes are drawn only in steps in which some episode ends: drawing them is
     dearer than moving small worlds. Without `fresh`, a world whose episode has ended waits: its age stays at the
     episode's length.
     """
-    terminated, truncated = _ends(world, age, after)
+    terminated, truncated = _ends(world, led.age, led.state)
     done = terminated | truncated
-    ongoing = Worlds(after, skill, age + 1)
+    ongoing = led._replace(age=led.age + 1)
     if fresh is None:
-        over = done | (age >= world.spec.episode_length)
-        return ongoing._replace(age=jnp.where(over, world.spec.episode_length, age + 1))
+        over = done | (led.age >= world.spec.episode_length)
+        return ongoing._replace(age=jnp.where(over, world.spec.episode_length, ongoing.age))
     return cast(Worlds, jax.lax.cond(jnp.any(done), lambda w: _where(done, fresh(), w), lambda w: w, ongoing))
 
 
@@ -92,6 +92,7 @@ def record(world: World, before: Worlds, action: Float[Array, "*batch action"], 
         skill=before.skill,
         terminated=terminated,
         truncated=truncated,
+        start=before.start,
     )
 
 

@@ -13,17 +13,19 @@ from wanderlust.methods.dads import Dads
 from wanderlust.methods.diayn import Diayn
 from wanderlust.methods.lsd import Lsd
 from wanderlust.methods.metra import Metra
+from wanderlust.methods.vic import Vic
 from wanderlust.methods.views import View
 from wanderlust.methods.visr import Visr
 from wanderlust.skills import SkillSpace
 
-__all__ = ["DESCRIPTIONS", "VIEWS", "Method", "View", "make_method", "parse_method"]
+__all__ = ["DESCRIPTIONS", "FROM_THE_START", "VIEWS", "Method", "View", "make_method", "parse_method"]
 
 _METHODS: dict[str, Callable[[Any, SkillSpace], Method]] = {
     "lsd": Lsd,
     "diayn": Diayn,
     "dads": Dads,
     "visr": Visr,
+    "vic": Vic,
     "aps": Aps,
     "metra": Metra,
     "csd": Csd,
@@ -31,12 +33,16 @@ _METHODS: dict[str, Callable[[Any, SkillSpace], Method]] = {
 }
 """Each takes the configuration of its own name (`config.py`)."""
 
+FROM_THE_START = ("vic",)
+"""Methods that look at what an episode began with (`Transition.start`)."""
+
 DESCRIPTIONS = {
     "lsd": "Lipschitz-constrained Skill Discovery: skills that travel far, each along its own direction",
     "diayn": "Diversity Is All You Need: skills that a discriminator can tell apart",
     "dads": "Dynamics-Aware Discovery of Skills: skills whose next step can be foreseen, and told from that of others",
     "visr": "Variational Intrinsic Successor featuRes: skills that a discriminator of directions can tell apart",
     "aps": "Active Pretraining with Successor features: VISR's reward, and one for being far from states seen before",
+    "vic": "Variational Intrinsic Control: skills that can be told from where an episode began and ended",
     "metra": "Metric-Aware Abstraction: skills that cross what takes many steps, each along its own direction",
     "csd": "Controllability-aware Skill Discovery: skills that move what is hard to move, each in its own direction",
     "ablation": "one cell of the LSD paper's ablation grid, picked by method.form, method.states and method.spectral",

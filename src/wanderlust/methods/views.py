@@ -37,7 +37,8 @@ class View:
 
     def transition_for_method(self, batch: Transition) -> Transition:
         """A batch as the method sees it."""
-        return batch._replace(obs=self.for_method(batch.obs), next_obs=self.for_method(batch.next_obs))
+        start = batch.start if isinstance(batch.start, tuple) else self.for_method(batch.start)
+        return batch._replace(obs=self.for_method(batch.obs), next_obs=self.for_method(batch.next_obs), start=start)
 
     @property
     def _position(self) -> Array:

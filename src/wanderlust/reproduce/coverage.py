@@ -1,0 +1,268 @@
+"""How far the skills of every method reach: state space coverage, ||s_T - s_0|| and trajectories, side by side.
+
+The paper's figures 2 and 3 and its figure of the average normalised state difference, which give no numbers. Every row
+takes the schedule of LSD, so all have the same environment steps and gradient steps, also those of METRA and CSD, whose
+own papers have other schedules, and the same actor and critics. A row's own are its method, its skills and what its
+rewards are weighed against. `random` is the floor.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+from matplotlib.figure import Figure
+
+from wanderlust.config import RunConfig, SkillConfig, with_changes
+from wanderlust.envs import make_engine, make_world
+from wanderlust.envs.vector import play
+from wanderlust.errors import UserError
+from wanderlust.files import ArrayFile, write_arrays
+from wanderlust.methods import make_method
+from wanderlust.metrics import coverage, summarise, travelled
+from wanderlust.plots import show_paths, skill_colours
+from wanderlust.recipes import DEFAULT, get_recipe
+from wanderlust.reproduce import study
+from wanderlust.reproduce.study import Facts, Files, Study
+from wanderlust.skills import make_skills
+from wanderlust.types import Rollout
+
+EPISODES = 200
+"""Random skills per seed behind a coverage."""
+
+RANDOM = "random"
+VARIANTS = tuple(f"{method}-{view}" for method in ("diayn", "dads") for view in ("xyo", "xy", "o"))
+"""Methods with feature engineering: what the networks see was chosen by hand."""
+CONTINUOUS = ("lsd", "dads", "diayn", "visr", "aps", "metra", "csd", *VARIANTS, RANDOM)
+DISCRETE = ("lsd", "dads", "diayn", "metra", "csd", RANDOM)
+
+OWN_SAC = ("alpha", "learn_alpha", "alive_bonus")
+"""What rewards are weighed against, which depends on their scale: recipes have it for each method."""
+
+
+def reproduce(
+    out: Path,
+    work: Path,
+    env: str = "ant",
+    recipe: str = DEFAULT,
+    only: tuple[str, ...] = (),
+    skills: int | None = None,
+    discrete: int | None = None,
+    seeds: int = 3,
+    budget_steps: int | None = None,
+    changes: tuple[str, ...] = (),
+    quiet: bool = False,
+) -> tuple[dict[str, Any], str, Files]:
+    """Train and measure the rows that the results under `out` lack; return the results, as a table, and their files.
+
+    Runs go under `work`. A row whose training fails is told of and left out; the next call tries it again.
+    """
+    space = skill_space(skills, discrete)
+    names = tuple(dict.fromkeys(name.lower() for name in only)) or _default(space)
+    if "ablation" in {name.partition("-")[0] for name in names}:
+        raise UserError("--only ablation: the cells of that grid have a command of their own, reproduce ablation")
+    changed = {change.partition("=")[0] for change in changes}
+    if taken := sorted(changed & {"method.name", "method.view"}):
+        raise UserError(f"--set {taken[0]}: that is what the rows differ in; choose rows with --only")
+    if taken := sorted(changed & {"skills.kind", "skills.size"}):
+        raise UserError(f"--set {taken[0]}: say it with --skills or --discrete")
+    shared = study.shared_config("lsd", env, recipe, space, seeds, budget_steps, changes)
+    rows = {name: _row(name, shared, recipe, space, changes) for name in names}
+    runs = work / f"{env}_{space}"
+    shown = coverage_study(out, runs, env, space)
+    return *study.carry_out(shown, rows, shared, runs, EPISODES, quiet), shown.files
+
+
+def skill_space(skills: int | None, discrete: int | None) -> SkillConfig:
+    """What --skills and --discrete ask for."""
+    if skills is not None and discrete is not None:
+        raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
+    if skills is not None and skills < 1:
+        raise UserError(f"--skills is {skills}; continuous skills need at least 1 dimension")
+    return SkillConfig("continuous", skills or 2) if discrete is None else SkillConfig("discrete", discrete)
+
+
+def coverage_study(out: Path, runs: Path, env: str, space: SkillConfig) -> Study:
+    """Its files, table and figures."""
+    return Study(
+        item="coverage",
+        stem=f"coverage_{env}_{space}",
+        title=f"Coverage of all methods on {env}, skills {space}",
+        row_is="row",
+        measure_is="1x1 bins covered by {episodes} random skills with mode and with sampled actions, normalised "
+        "||s_T - s_0|| and distance on the plane with mode actions (`random`: uniform actions in [-1, 1], never "
+        "trained, the same episodes in both columns of coverage)",
+        order=_default(space),
+        columns={
+            "row": lambda name, _: name,
+            "alpha": lambda _, row: _alpha(row),
+            "environment steps": lambda _, row: f"{row['env_steps_per_seed']:,}",
+            "SAC updates": lambda _, row: f"{row['updates_per_seed']['sac']:,}",
+            "coverage, mode actions": lambda _, row: study.number(row, "coverage_mode"),
+            "coverage, sampled actions": lambda _, row: study.number(row, "coverage_sampled"),
+            "travelled": lambda _, row: study.number(row, "travelled", 2),
+            "distance": lambda _, row: study.number(row, "distance", 2),
+            "training seconds per 1,000 updates": lambda _, row: _pace(row),
+        },
+        figures={
+            "": partial(study.bars, measures=study.COVERAGES, axis="bins covered by {episodes} random skills"),
+            "_travelled": partial(
+                study.bars,
+                measures={"travelled": "mode actions"},
+                axis="mean normalised ||s_T - s_0|| of {episodes} random skills",
+            ),
+            "_trajectories": partial(trajectories, runs=runs),
+        },
+        out=out,
+    )
+
+
+def _default(space: SkillConfig) -> tuple[str, ...]:
+    return CONTINUOUS if space.kind == "continuous" else DISCRETE
+
+
+def _alpha(row: Facts) -> str:
+    if row["alpha"] is None:
+        return ""
+    return f"{row['alpha']:g}, learned" if row["learn_alpha"] else f"{row['alpha']:g}"
+
+
+def _pace(row: Facts) -> str:
+    seconds = row["training_seconds_per_1000_updates"]
+    return "" if seconds is None else f"{seconds:.2f}"
+
+
+# --- the rows ------------------------------------------------------------------------------------------------------
+
+
+def _row(
+    name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]
+) -> "study.Trained | RandomActions":
+    if name == RANDOM:
+        return RandomActions(shared)
+    config = row_config(name, shared, recipe, space, changes)
+    common = study.flat(dataclasses.asdict(shared))
+    own = study.flat(dataclasses.asdict(config))
+    about = {
+        "alpha": config.sac.alpha,
+        "learn_alpha": config.sac.learn_alpha,
+        "differs_from_lsd": {key: value for key, value in own.items() if key not in common or common[key] != value},
+    }
+    return study.Trained(config, about)
+
+
+def row_config(name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]) -> RunConfig:
+    """The recipe's method, skills and reward scale for a row, with all else, the schedule foremost, as for LSD."""
+    schedule = get_recipe(recipe, shared.env.name, "lsd", space).schedule
+    own = get_recipe(recipe, shared.env.name, name, space)
+    own = with_changes(dataclasses.replace(own, schedule=schedule), changes)
+    make_method(own.method, make_skills(own.skills))  # what cannot be is refused before anything is trained
+    sac = dataclasses.replace(shared.sac, **{name: getattr(own.sac, name) for name in OWN_SAC})
+    return dataclasses.replace(shared, method=own.method, skills=own.skills, sac=sac)
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomActions:
+    """The floor: no skills and no policy, actions uniform in [-1, 1]."""
+
+    config: RunConfig
+
+    @property
+    def plan(self) -> str:
+        return f"{self.config.seeds} seeds of uniform actions"
+
+    @property
+    def about(self) -> Facts:
+        return {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}}
+
+    def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
+        spec = make_world(self.config.env).spec
+        played = play_randomly(self.config, episodes)
+        where, std = list(spec.position_dims), np.array(spec.obs_std)
+        covered = [float(coverage(x[..., where])) for x in played.obs]
+        per_seed = {
+            "coverage_mode": covered,
+            "coverage_sampled": covered,
+            "travelled": [float(travelled(x, std).mean()) for x in played.obs],
+            "distance": [float(np.linalg.norm((x[-1] - x[0])[:, where], axis=-1).mean()) for x in played.obs],
+            "survived": [float(x[:-1].sum(axis=0).mean()) for x in played.alive],
+        }
+        arrays = {"position": np.asarray(played.obs[..., where]), "skill": np.asarray(played.skill)}
+        write_arrays(_rollouts(folder), arrays, {"skills": "none"})
+        return {
+            "epochs": 0,
+            "env_steps_per_seed": 0,
+            "updates_per_seed": {"sac": 0, "phi": 0},
+            "training_seconds": 0.0,
+            "training_seconds_per_1000_updates": None,
+            "trained_at_commit": None,
+            "measured": study.measured_where(self.config),
+            "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
+        }
+
+
+def play_randomly(config: RunConfig, episodes: int) -> Rollout:
+    """Whole episodes from where an evaluation starts them; arrays lead with the seed axis."""
+    world = make_world(config.env).from_origin()
+    engine, spec = make_engine(world, config.engine), world.spec
+    no_skill = jnp.zeros((episodes, 1))
+
+    def act(obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
+        return jax.random.uniform(key, (episodes, spec.action_dim), jnp.float32, -1.0, 1.0)
+
+    seeds = range(config.seed, config.seed + config.seeds)
+    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+    if engine.compiles:
+        one = partial(play, world, engine, act, no_skill, steps=spec.episode_length)
+        played = jax.jit(jax.vmap(lambda key: one(key=key)))(keys)
+    else:
+        quick = jax.jit(act)
+        each = [play(world, engine, quick, no_skill, key, spec.episode_length) for key in keys]
+        played = jax.tree.map(lambda *x: np.stack(x), *each)
+    rollout: Rollout = jax.device_get(played)
+    engine.check()
+    return rollout
+
+
+# --- the picture of all trajectories ---------------------------------------------------------------------------------
+
+
+def _rollouts(folder: Path) -> Path:
+    return folder / "evaluation" / "rollouts.safetensors"
+
+
+def trajectories(results: Facts, rows: Mapping[str, Facts], runs: Path) -> bytes | None:
+    """Where the random skills of every row's first seed go, one panel each, all at one scale.
+
+    Nothing if the runs are gone; a row alone whose run is gone has an empty panel.
+    """
+    played = {name: ArrayFile(_rollouts(runs / name)) for name in rows if _rollouts(runs / name).exists()}
+    if not played:
+        return None
+    lines = -(-len(rows) // 5)
+    columns = -(-len(rows) // lines)
+    figure = Figure(figsize=(2.6 * columns, 2.7 * lines + 0.8), layout="constrained")
+    panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+    for spare in panels.flat[len(rows) :]:
+        spare.axis("off")
+    plane = True
+    for axes, (name, row) in zip(panels.flat, rows.items(), strict=False):
+        axes.set_title(f"{name}: {row['metrics']['coverage_mode']['per_seed'][0]:.0f} bins", fontsize=9)
+        if name not in played:
+            axes.text(0.5, 0.5, "its run is gone", ha="center", transform=axes.transAxes, fontsize=8)
+            continue
+        position, skill = played[name].read("position")[0], played[name].read("skill")[0]
+        kind = played[name].about["skills"]
+        show_paths(axes, position, "0.4" if kind == "none" else skill_colours(skill, kind))
+        plane = position.shape[-1] > 1
+    env, seed, episodes = results["config"]["env"]["name"], results["seeds"][0], results["episodes_per_seed"]
+    what = f"{env}, seed {seed}: {episodes} random skills with mode actions"
+    figure.suptitle(f"{what}\nafter {study.amount(rows)}", fontsize=9)
+    figure.supxlabel("x")
+    figure.supylabel("y" if plane else "time")
+    return study.picture_of(figure)
