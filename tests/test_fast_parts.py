@@ -162,16 +162,18 @@ def test_the_joint_order_is_a_step_of_each_from_one_batch():
     learned, metrics = jax.jit(partial(train.learn, parts))(learner, replay, replay.data, key)
 
     rewards = []
+    reward_of, method_step = jax.jit(parts.method.reward), jax.jit(parts.method.update)
+    sac_step, move_targets = jax.jit(parts.sac.update), jax.jit(parts.sac.move_targets)
     for step_key in jax.random.split(key, parts.config.schedule.sac_steps):
         draw, noise = jax.random.split(step_key)
         batch = replays.take(replay, replays.draw(replay, draw, parts.config.schedule.sac_batch))
         seen = parts.view.transition_for_method(batch)
-        reward = parts.method.reward(learner.method, seen)  # of phi before its step
-        method, _ = parts.method.update(learner.method, seen)
+        reward = reward_of(learner.method, seen)  # of phi before its step
+        method, _ = method_step(learner.method, seen)
         terminal = batch.terminated | batch.truncated
         obs, next_obs = parts.view.for_policy(batch.obs), parts.view.for_policy(batch.next_obs)
-        sac, _ = parts.sac.update(learner.sac, Batch(obs, batch.skill, batch.action, reward, next_obs, terminal), noise)
-        learner = train.Learner(parts.sac.move_targets(sac), method)
+        sac, _ = sac_step(learner.sac, Batch(obs, batch.skill, batch.action, reward, next_obs, terminal), noise)
+        learner = train.Learner(move_targets(sac), method)
         rewards.append(float(reward.mean()))
     np.testing.assert_allclose(metrics["reward"], np.mean(rewards), rtol=1e-5)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), learned.sac, learner.sac)
