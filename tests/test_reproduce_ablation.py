@@ -38,7 +38,7 @@ def done(tmp_path_factory):
     """A study, what it returned and where it is; never changed."""
     folder = tmp_path_factory.mktemp("study")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ablation, "EPISODES", 20)
+        patch.setattr(study_module, "EPISODES", 20)
         result, text = study(folder)
     return folder, result, text
 
@@ -53,7 +53,7 @@ def copy(done, tmp_path):
 
 @pytest.fixture(autouse=True)
 def few_episodes(monkeypatch):
-    monkeypatch.setattr(ablation, "EPISODES", 20)
+    monkeypatch.setattr(study_module, "EPISODES", 20)
 
 
 def written(folder):

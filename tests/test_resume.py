@@ -46,6 +46,12 @@ def test_stopped_after_every_chunk_and_resumed(tmp_path):
     assert_same_end(whole, parts)
 
 
+def test_a_run_that_stops_before_its_first_look_looks_then(tmp_path):
+    run = discovery.start(tiny_config(epochs=8, look_every=100), tmp_path / "run")
+    assert discovery.run_training(run, budget_seconds=1e-9, quiet=True).reason == "budget"
+    assert [len(row["coverage"]) for row in run.metrics()] == [1]
+
+
 def test_going_on_from_an_older_checkpoint_ends_the_same(tmp_path):
     run = copy_of(trained(), tmp_path / "run")
     run.checkpoints()[4].unlink()  # as after a damaged newest checkpoint was deleted

@@ -600,17 +600,13 @@ def _finish(parts: Parts, state: TrainState, keys: EpochKeys, logs: tuple[_Log, 
 
     def in_order(tree: Any) -> Any:
         """[steps, seeds, worlds, ...] -> [seeds, steps * worlds, ...]: the first is the first in time."""
-        return _flat_steps(jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tree))
+        return jax.vmap(_flat, in_axes=1)(tree)
 
     lost = look_for_lost(state.lost, *in_order((before.state, action, led, running)))
     worlds = _unpack(cuts, jnp.concatenate([log.last for log in logs], axis=1))[0]
     if parts.config.schedule.collect == "episodes":
         worlds = _fresh(parts, keys.fresh[0])
     return _learn_all(parts, state._replace(worlds=worlds, lost=lost, key=keys.next), fresh, running, keys.learn)
-
-
-def _flat_steps(tree: Any) -> Any:
-    return jax.tree.map(lambda x: x.reshape((x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:])), tree)
 
 
 def seed_mesh(seeds: int) -> Mesh:

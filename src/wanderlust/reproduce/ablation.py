@@ -17,9 +17,6 @@ from wanderlust.recipes import DEFAULT
 from wanderlust.reproduce import study
 from wanderlust.reproduce.study import Facts, Study
 
-EPISODES = 200
-"""Random skills per seed behind a coverage."""
-
 
 class Cell(NamedTuple):
     """One mixture of the three components."""
@@ -71,7 +68,7 @@ def reproduce(
     cells = _chosen(only, everything)
     shared = _shared_config(env, recipe, seeds, budget_steps, changes)
     rows = {cell.name: study.Trained(_config(shared, cell), _about(cell)) for cell in cells}
-    return study.carry_out(grid_study(out, env), rows, shared, work / env, EPISODES, quiet)
+    return study.carry_out(grid_study(out, env), rows, shared, work / env, study.EPISODES, quiet)
 
 
 def grid_study(out: Path, env: str) -> Study:

@@ -32,9 +32,6 @@ from wanderlust.reproduce.study import Facts, Files, Study
 from wanderlust.skills import make_skills
 from wanderlust.types import Rollout
 
-EPISODES = 200
-"""Random skills per seed behind a coverage."""
-
 RANDOM = "random"
 VARIANTS = tuple(f"{method}-{view}" for method in ("diayn", "dads") for view in ("xyo", "xy", "o"))
 """Methods with feature engineering: what the networks see was chosen by hand."""
@@ -75,7 +72,7 @@ def reproduce(
     rows = {name: _row(name, shared, recipe, space, changes) for name in names}
     runs = work / f"{env}_{space}"
     shown = coverage_study(out, runs, env, space)
-    return *study.carry_out(shown, rows, shared, runs, EPISODES, quiet), shown.files
+    return *study.carry_out(shown, rows, shared, runs, study.EPISODES, quiet), shown.files
 
 
 def skill_space(skills: int | None, discrete: int | None) -> SkillConfig:

@@ -23,6 +23,9 @@ from wanderlust.files import read_text, write_atomic, write_json
 from wanderlust.recipes import get_recipe
 from wanderlust.runs import Run, provenance
 
+EPISODES = 200
+"""Random skills per seed behind a coverage."""
+
 Facts = dict[str, Any]
 """What the results file says of a row, or of the whole study."""
 Draw = Callable[[Facts, Mapping[str, Facts]], bytes | None]
