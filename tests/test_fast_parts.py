@@ -14,7 +14,7 @@ from wanderlust import replay as replays
 from wanderlust import train
 from wanderlust.config import SacConfig
 from wanderlust.envs import Physical
-from wanderlust.nets import GLOROT_UNIFORM, MLP, in_precision, init_mlp
+from wanderlust.nets import GLOROT_UNIFORM, MLP, Linear, in_precision, init_mlp
 from wanderlust.sac import Batch, Sac
 from wanderlust.types import EnvSpec, Transition
 
@@ -209,7 +209,7 @@ def test_only_the_critics_are_normalised():
 def test_half_precision_products_give_float32_and_nearly_the_same():
     mlp = init_mlp(jax.random.key(0), (16, 64, 64, 3), GLOROT_UNIFORM)
     half = in_precision(mlp, "bfloat16")
-    assert {x.dtype for x in jax.tree.leaves(half)} == {jnp.dtype(jnp.bfloat16)}
+    assert {layer.weight.dtype for layer in half.layers} == {jnp.dtype(jnp.bfloat16)}
     assert in_precision(mlp, "float32") is mlp
     x = jax.random.normal(jax.random.key(1), (200, 16))
     exact, rounded = jax.vmap(mlp)(x), jax.vmap(half)(x)
@@ -217,6 +217,16 @@ def test_half_precision_products_give_float32_and_nearly_the_same():
     error = np.abs(np.asarray(exact - rounded))
     # three layers, each rounded to 8 bits (2^-9 of the larger terms of its sums)
     assert 0 < error.max() < 0.05 * np.abs(np.asarray(exact)).max()
+
+
+def test_large_values_are_not_rounded_to_half_precision():
+    """A critic of a body that lives long: values near 40, where bfloat16 has steps of a quarter."""
+    mlp = init_mlp(jax.random.key(0), (16, 64, 1), GLOROT_UNIFORM)
+    mlp = MLP((mlp.layers[0], Linear(mlp.layers[1].weight, jnp.array([40.1]))), mlp.activation)
+    x = jax.random.normal(jax.random.key(1), (500, 16))
+    exact, rounded = jax.vmap(mlp)(x), jax.vmap(in_precision(mlp, "bfloat16"))(x)
+    assert float(jnp.abs(exact - rounded).max()) < 0.02
+    assert len(np.unique(np.asarray(rounded))) > 490
 
 
 def test_gradients_in_half_precision_are_float32_and_point_the_same_way():

@@ -30,13 +30,19 @@ class Linear(eqx.Module):
     bias: Float[Array, " outputs"]
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        return x.astype(self.weight.dtype) @ self.weight + self.bias
+        return x.astype(self.weight.dtype) @ self.weight + self.bias.astype(self.weight.dtype)
+
+    def summed_in_float32(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        """The same with factors in the type of the weights, and a sum that is not rounded to it."""
+        inputs = x.astype(self.weight.dtype)
+        return jnp.matmul(inputs, self.weight, preferred_element_type=jnp.float32) + self.bias
 
 
 class MLP(eqx.Module):
     """Linear layers with an activation between them and none after the last.
 
-    Computed in the type of its weights (see `in_precision`); what comes out is float32.
+    Computed in the type of its weights (see `in_precision`); what comes out is float32, and not rounded on the way:
+    in bfloat16 a value of 40 has neighbours a quarter away, which is a whole step's reward.
     """
 
     layers: tuple[Linear, ...]
@@ -48,7 +54,7 @@ class MLP(eqx.Module):
         for layer in self.layers[:-1]:
             x = layer(x)
             x = self.activation(_standardised(x) if self.layer_norm else x)
-        return self.layers[-1](x).astype(jnp.float32)
+        return self.layers[-1].summed_in_float32(x)
 
 
 def _standardised(x: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -64,7 +70,12 @@ def in_precision(tree: Tree, precision: Precision) -> Tree:
     """The same networks with weights of another type: products are then computed in it, gradients pass through."""
     if precision == "float32":
         return tree
-    return jax.tree.map(lambda x: x.astype(jnp.bfloat16), tree)
+
+    def cast(node: object) -> object:
+        return Linear(node.weight.astype(jnp.bfloat16), node.bias) if isinstance(node, Linear) else node
+
+    cast_tree: Tree = jax.tree.map(cast, tree, is_leaf=lambda node: isinstance(node, Linear))
+    return cast_tree
 
 
 def init_mlp(
