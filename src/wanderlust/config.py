@@ -217,10 +217,12 @@ class SacConfig:
     """Whether the critics' hidden layers are normalised, which keeps fast-moving targets stable."""
     alive_bonus: float = 0.0
     """Added to the reward of every step; for bodies that can fall."""
+    position_scale: float = 1.0
+    """What policy and critics see of the position is divided by this, on top of the fixed normalisation."""
 
     def __post_init__(self) -> None:
         _require_widths("sac.hidden", self.hidden)
-        for name in ("policy_learning_rate", "critic_learning_rate", "alpha_learning_rate", "alpha"):
+        for name in ("policy_learning_rate", "critic_learning_rate", "alpha_learning_rate", "alpha", "position_scale"):
             _require_positive(f"sac.{name}", getattr(self, name))
         _require(0 <= self.discount < 1, f"sac.discount is {self.discount}; it must be in [0, 1)")
         _require(self.alive_bonus >= 0, f"sac.alive_bonus is {self.alive_bonus}; it must be 0 or larger")

@@ -248,12 +248,36 @@ class _Fast:
     discount: float = 0.97
     target_step: float = 0.05
     alpha: float = 0.01
+    alpha_discrete: float = 0.01
+    alive_bonus: float = 0.0
+    position_scale: float = 1.0
+    epochs: int = 600
+    log_every: int = 2
+    look_every: int = 5
 
 
 _FAST = {
     "ant": _Fast(),
     "half-cheetah": _Fast(),
-    "humanoid": _Fast(worlds=4096, steps=50, rate=5e-4, phi_rate=3e-4, discount=0.99, target_step=0.02, alpha=0.01),
+    # A body that falls needs to try what it has learned at once: 16 updates a step, not 1,000 after 25. And it needs to
+    # see its balance: a metre is ten of its random policy's standard deviations, so that a few metres away a position
+    # is all that its networks would see. Divided by 800 it is one 100 m away.
+    "humanoid": _Fast(
+        worlds=4096,
+        steps=2,
+        updates=32,
+        replay_collections=128,
+        rate=5e-4,
+        phi_rate=3e-4,
+        discount=0.99,
+        target_step=0.02,
+        alpha=0.03,
+        alive_bonus=0.3,
+        position_scale=800.0,
+        epochs=12_000,
+        log_every=50,
+        look_every=6,
+    ),
 }
 
 
@@ -264,9 +288,10 @@ def _body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> 
     thousands; many updates from the last collections; learning rates ten times the published ones, which normalised
     critics and quickly moving targets allow; a short horizon, which is enough for rewards that come at every step.
     """
-    p, f = _PUBLISHED[env], _FAST[env]
+    f = _FAST[env]
+    alpha = f.alpha if skills.kind == "continuous" else f.alpha_discrete
     return RunConfig(
-        env=BodyConfig(env, p.episode_length),
+        env=BodyConfig(env, _PUBLISHED[env].episode_length),
         method=method_config(name, view, hidden=(256, 256), learning_rate=f.phi_rate),
         skills=skills,
         sac=SacConfig(
@@ -274,8 +299,9 @@ def _body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> 
             policy_learning_rate=f.rate,
             critic_learning_rate=f.rate,
             alpha_learning_rate=f.rate,
-            **_alpha(name, lsd=f.alpha, metra=4 * f.alpha, csd=f.alpha),
-            alive_bonus=0.0 if name == "dads" else p.alive_bonus,
+            **_alpha(name, lsd=alpha, metra=4 * alpha, csd=alpha),
+            alive_bonus=0.0 if name == "dads" else f.alive_bonus,
+            position_scale=f.position_scale,
             discount=f.discount,
             target_update="step",
             target_step=f.target_step,
@@ -283,7 +309,7 @@ def _body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> 
             critic_layer_norm=True,
         ),
         schedule=ScheduleConfig(
-            epochs=600,
+            epochs=f.epochs,
             worlds=f.worlds,
             steps=f.steps,
             sac_steps=f.updates,
@@ -295,9 +321,9 @@ def _body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> 
         recipe="fast",
         engine="warp",
         precision="bfloat16",
-        log_every=2,
-        look_every=5,
-        checkpoint_every=100,
+        log_every=f.log_every,
+        look_every=f.look_every,
+        checkpoint_every=50 * f.log_every,
     )
 
 

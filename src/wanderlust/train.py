@@ -72,7 +72,7 @@ def assemble(config: RunConfig) -> Parts:
         engine=make_engine(world, config.engine),
         skills=skills,
         method=make_method(config.method, skills),
-        view=View(spec, config.method.view),
+        view=View(spec, config.method.view, config.sac.position_scale),
         sac=Sac(config.sac, spec.obs_dim, skills.size, spec.action_dim, config.precision),
     )
 

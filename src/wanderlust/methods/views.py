@@ -19,6 +19,8 @@ class View:
 
     spec: EnvSpec
     variant: str = ""
+    position_scale: float = 1.0
+    """Where the body is, is divided by this for policy and critics: far from the start it would drown the rest."""
 
     @property
     def method_dim(self) -> int:
@@ -28,7 +30,7 @@ class View:
     def for_policy(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
         """What policy and critics see."""
         obs = self._normalised(obs)
-        return obs.at[..., self._position].set(0.0) if self.variant.endswith("o") else obs
+        return obs.at[..., self._position].multiply(0.0 if self.variant.endswith("o") else 1.0 / self.position_scale)
 
     def for_method(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch seen"]:
         """What the method's network sees."""
