@@ -9,6 +9,7 @@ evaluation.json: the measures at the end.
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def summary(run: Path) -> dict[str, Any]:
     first = {str(n): [_first(seconds, c >= n) for c in covered.T] for n in BINS}
     return {
         "run": run.name,
-        "command": provenance["command"],
+        "command": re.sub(r"(--out )\S*/", r"\1", provenance["command"]),
         "commit": provenance["commit"],
         "device": provenance["device"],
         "resumed": len(provenance.get("resumed", [])),
