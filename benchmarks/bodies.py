@@ -60,8 +60,8 @@ def _median(times: list[float | None]) -> float | None:
 
 
 def _after(seconds: np.ndarray, covered: np.ndarray, limit: float) -> list[int] | None:
-    """Coverage at the last look before the limit; None if the run was shorter by more than a tenth."""
-    if seconds[-1] < 0.9 * limit:
+    """Coverage at the last look before the limit; None if there was none, or the run was shorter by over a tenth."""
+    if seconds[-1] < 0.9 * limit or seconds[0] > limit:
         return None
     return covered[seconds <= limit][-1].tolist()
 
