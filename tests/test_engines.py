@@ -15,6 +15,8 @@ import pytest
 
 from wanderlust.config import BodyConfig, PointConfig
 from wanderlust.devices import cache_folder
+from wanderlust.downstream import episodes
+from wanderlust.downstream.tasks import make_task
 from wanderlust.envs import Physical, choose_engine, make_engine, make_world, physics
 from wanderlust.envs.models import load_model
 from wanderlust.envs.physics import CAPACITIES, Capacity, CEngine, JaxEngine, WarpEngine
@@ -207,6 +209,13 @@ def test_the_c_engine_gives_the_same_numbers_on_any_number_of_threads():
         np.testing.assert_array_equal(state.qvel, states[0].qvel)
 
 
+def test_callers_share_many_cores_out_and_few_not():
+    world = make_world(BodyConfig("ant"))
+    few, many = CEngine(world, threads=2), CEngine(world, threads=16)
+    assert few.for_callers(2) is few
+    assert many.for_callers(2)._threads == 8 and many.for_callers(1)._threads == 16
+
+
 @pytest.mark.parametrize("kind", ["c", "warp"])
 def test_a_step_depends_on_nothing_but_its_own_state_and_action(kind):
     """Not on the step before (the solver starts cold) nor on the other worlds of the batch."""
@@ -235,6 +244,36 @@ def test_a_batch_of_batches_is_one_batch():
     one = jax.jit(jax.vmap(engine.step, in_axes=(0, None)))(seeds[0], shared)
     two = jax.jit(engine.step)(state, jnp.zeros((WORLDS, 6)))
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x.reshape(y.shape), y), one, two)
+
+
+def test_a_task_is_played_on_warp_as_on_c():
+    """CheetahHurdle in a compiled program: its bars are in Warp's model, too."""
+    task = make_task("cheetah-hurdle")
+    world = task.arrange(make_world(BodyConfig("half-cheetah")))
+    engine, c, worlds = make_engine(world, "warp"), make_engine(world, "c", threads=1), 4
+    qpos, qvel = np.zeros((worlds, 9), np.float32), np.zeros((worlds, 9), np.float32)
+    qpos[:, 0] = [2.5, 2.7, 3.3, 3.57]  # legs on the bar at 3; the back foot of the last is 5 cm from passing it
+    qvel[:, 0] = [1.0, 2.0, -1.0, 4.0]
+    action = np.random.default_rng(0).uniform(-1, 1, (worlds, 6)).astype(np.float32)
+
+    @jax.jit
+    def play(body):
+        remembered = jax.vmap(lambda b: task.begin(world.observe(b), jax.random.key(0)))(body)
+        keys = jax.random.split(jax.random.key(0), worlds)
+        start = episodes.held(episodes.Episode(body, remembered, jnp.zeros(worlds, jnp.int32), keys), jnp.ones(4, bool))
+        return start, episodes.hold(world, task, engine, lambda obs: action, start, 2)
+
+    now, on_warp = play(Physical(qpos, qvel))
+    engine.check()
+    settle = jax.jit(lambda now, after: episodes.settle(world, task, now, after))
+    for _ in range(2):
+        now = settle(now, c.step(jax.device_get(now.episode.body), action))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=5e-3), on_warp.episode.body, now.episode.body)
+    assert on_warp.outcome.reward.tolist() == now.outcome.reward.tolist() == [0, 0, 0, 1]
+    assert on_warp.steps.tolist() == [2] * worlds
+    free = make_engine(make_world(BodyConfig("half-cheetah")), "c", threads=1)
+    apart = difference(free.step(Physical(qpos, qvel), action), c.step(Physical(qpos, qvel), action))
+    assert apart.max() > 0.1  # the bars are in the way
 
 
 # --- room in Warp's buffers ------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ SAYS = {
     "act.py": "leads from (0, 0) to",
     "phi.py": "||phi(a) - phi(b)|| / ||a - b||",
     "sample.py": "the same seed gives the same skills: True",
+    "skill_env.py": "skills towards the goal earn",
     "towards.py": "from the goal",
 }
 

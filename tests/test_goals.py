@@ -29,8 +29,8 @@ def at(goal: tuple[float, float], clock: int, started: bool = True) -> GoalState
 
 
 def step(task: GoalTask, state: GoalState, position) -> tuple[GoalState, float, bool]:
-    state, reward, over = task.step(state, jnp.asarray(position, jnp.float32), KEY)
-    return state, float(reward), bool(over)
+    state, score = task.step(state, jnp.asarray(position, jnp.float32), KEY)
+    return state, float(score.reward), bool(score.over)
 
 
 def test_the_paper_s_tasks():

@@ -224,6 +224,12 @@ def test_what_policy_and_method_see(variant):
     assert view.method_dim == position.shape[1]
 
 
+def test_the_position_that_a_policy_sees_can_be_scaled_and_a_method_sees_it_in_full():
+    view = View(SPEC, position_scale=10.0)
+    np.testing.assert_allclose(view.for_policy(OBS), SEEN * [1, 0.1, 1, 0.1], rtol=1e-6)
+    np.testing.assert_allclose(view.for_method(OBS), SEEN)
+
+
 @pytest.mark.parametrize("variant", ["", *VIEWS])
 @pytest.mark.parametrize("name", ["lsd", "diayn"])
 def test_views_go_with_any_method(name, variant):

@@ -75,13 +75,13 @@ def fields(config):
 
 def test_the_rows_without_only():
     variants = {f"{method}-{view}" for method in ("diayn", "dads") for view in ("xy", "o", "xyo")}
-    methods = {"lsd", "dads", "diayn", "visr", "aps", "metra", "csd"}
+    methods = {"lsd", "dads", "diayn", "visr", "smm", "edl", "aps", "metra", "csd"}
     assert set(coverage._default(coverage.skill_space(None, None))) == methods | variants | {"random"}
     assert str(coverage.skill_space(None, None)) == "2d"
     assert str(coverage.skill_space(5, None)) == "5d"
     discrete = coverage.skill_space(None, 8)
     assert str(discrete) == "n8"
-    assert set(coverage._default(discrete)) == {"lsd", "dads", "diayn", "metra", "csd", "random"}
+    assert set(coverage._default(discrete)) == {"lsd", "dads", "diayn", "edl", "metra", "csd", "random"}
 
 
 def test_all_rows_take_the_schedule_of_lsd_where_their_own_papers_have_another():

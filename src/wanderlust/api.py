@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Literal
 
-from wanderlust import devices, discovery
+from wanderlust import devices, discovery, stages
 from wanderlust.config import Engine, RunConfig, SkillConfig, from_json, with_changes
 from wanderlust.discovery import Outcome
 from wanderlust.envs import make_engine, make_world
@@ -14,7 +14,7 @@ from wanderlust.errors import UserError
 from wanderlust.evaluate import evaluate
 from wanderlust.files import read_text
 from wanderlust.plots import draw_run
-from wanderlust.recipes import DEFAULT, get_recipe
+from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
 from wanderlust.runs import Run
 
 __all__ = ["Run", "check_budget", "configure", "discover", "normalise", "open_to_resume", "start_run", "train"]
@@ -40,7 +40,8 @@ def configure(
     """
     if skills is not None and discrete is not None:
         raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
-    space = SkillConfig("discrete", discrete) if discrete is not None else SkillConfig("continuous", skills or 2)
+    space = usual_skills(method) if skills is None else SkillConfig("continuous", skills or 2)
+    space = space if discrete is None else SkillConfig("discrete", discrete)
     if skills is not None and skills < 1:
         raise UserError(f"--skills is {skills}; continuous skills need at least 1 dimension")
     if config is not None:
@@ -58,8 +59,7 @@ def configure(
     if budget_steps is not None:
         if budget_steps < 1:
             raise UserError(f"--budget-steps is {budget_steps}; it must be at least 1")
-        epochs = -(-budget_steps // made.schedule.collection)
-        made = dataclasses.replace(made, schedule=dataclasses.replace(made.schedule, epochs=epochs))
+        made = stages.with_steps(made, budget_steps)
     named = {change.partition("=")[0] for change in set}
     asked = engine is not None or "engine" in named
     devices.prepare(made.seeds)
@@ -80,18 +80,18 @@ def check_budget(seconds: float | None) -> None:
 
 def start_run(config: RunConfig, out: Path | str | None = None) -> Run:
     """Make the folder of a new run."""
-    return discovery.start(config, Path(out) if out is not None else None)
+    return stages.start(config, Path(out) if out is not None else None)
 
 
 def open_to_resume(path: Path | str, engine: Engine | None = None) -> Run:
     """Open a run to go on with it, on its own engine or on another."""
-    return discovery.resume(Path(path), engine)
+    return stages.resume(Path(path), engine)
 
 
 def train(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:
     """Train a run until it is finished, its budget is spent or Ctrl-C is pressed."""
     check_budget(budget_seconds)
-    return discovery.run_training(run, budget_seconds, quiet)
+    return stages.train_run(run, budget_seconds, quiet)
 
 
 def discover(
@@ -115,8 +115,9 @@ def discover(
 
     Args:
         env: the environment, e.g. ``"point"``.
-        method: ``"lsd"`` or ``"diayn"``, with an optional suffix ``-xy``, ``-o`` or ``-xyo``.
-        skills: dimensions of continuous skills (2 if neither this nor ``discrete`` is given).
+        method: e.g. ``"lsd"`` or ``"diayn"``, with an optional suffix ``-xy``, ``-o`` or ``-xyo``.
+        skills: dimensions of continuous skills (2 if neither this nor ``discrete`` is given; smm and edl have
+            discrete skills only, 4 and 10 unless said).
         discrete: number of discrete skills.
         seed: the (first) seed.
         seeds: how many seeds are trained side by side.
@@ -143,7 +144,8 @@ def discover(
         run = start_run(config, out)
     outcome = train(run, budget_seconds, quiet)
     if outcome.reason == "interrupted":
-        raise KeyboardInterrupt(f"stopped at epoch {outcome.epoch}; go on with resume={str(run.path)!r}")
+        where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
+        raise KeyboardInterrupt(f"stopped at {where}; go on with resume={str(run.path)!r}")
     evaluate(run, engine=run.config.engine)
     draw_run(run.path)
     return run

@@ -290,7 +290,7 @@ class CoverageStudy:
     skills: Annotated[int | None, arg(metavar="D")] = None
     """Continuous skills of this many dimensions (the default, with 2)."""
     discrete: Annotated[int | None, arg(metavar="N")] = None
-    """This many discrete skills instead: lsd, dads, diayn, metra, csd and random, unless --only says otherwise."""
+    """This many discrete skills instead: lsd, dads, diayn, edl, metra, csd and random, unless --only says otherwise."""
     seeds: int = 3
     """Seeds per row, trained in one program."""
     budget_steps: Annotated[int | None, arg(metavar="N")] = None
@@ -485,6 +485,7 @@ def _refuse(given: list[str], allowed: set[str], why: str) -> None:
 
 def _train_and_report(console: Console, run: Any, budget_seconds: float | None) -> int:
     from wanderlust import api, devices
+    from wanderlust.methods import WITHOUT_GOALS
 
     config = run.config
     seeds = f"seed {config.seed}" if config.seeds == 1 else f"{config.seeds} seeds"
@@ -494,8 +495,9 @@ def _train_and_report(console: Console, run: Any, budget_seconds: float | None) 
     )
     outcome = api.train(run, budget_seconds)
     if outcome.reason == "interrupted":
+        where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
         console.print(
-            f"stopped at epoch {outcome.epoch} and saved; go on with: {_program()} discover --resume {_quoted(run)}",
+            f"stopped at {where} and saved; go on with: {_program()} discover --resume {_quoted(run)}",
             soft_wrap=True,
         )
         return EXIT_INTERRUPTED
@@ -507,7 +509,8 @@ def _train_and_report(console: Console, run: Any, budget_seconds: float | None) 
     _report_evaluation(console, run, 200, 0, config.engine)
     console.print("try next:")
     goals = "--goal 12 --goal -5" if config.env.name == "half-cheetah" else "--goal 12 4 --goal -5 9"
-    console.print(f"  {_program()} reach {_quoted(run)} {goals}", soft_wrap=True)
+    if config.method.name not in WITHOUT_GOALS:
+        console.print(f"  {_program()} reach {_quoted(run)} {goals}", soft_wrap=True)
     if config.env.name == "point":
         console.print(f"  {_program()} discover point --discrete 16 --seeds 4", soft_wrap=True)
     else:

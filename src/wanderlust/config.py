@@ -62,22 +62,24 @@ EnvConfig = PointConfig | BodyConfig
 
 @dataclasses.dataclass(frozen=True)
 class SkillConfig:
-    """What skills are drawn from: N(0, I) in `size` dimensions, or one of `size` discrete skills."""
+    """What skills are drawn from: N(0, I) in `size` dimensions, `size` discrete skills, or the box [-1, 1]^size."""
 
-    kind: Literal["continuous", "discrete"] = "continuous"
+    kind: Literal["continuous", "discrete", "box"] = "continuous"
     size: int = 2
     unit_length: bool = False
     """Continuous skills are directions only: drawn from the unit sphere."""
 
     def __post_init__(self) -> None:
-        if self.kind == "continuous":
-            _require(self.size >= 1, f"skills.size is {self.size}; continuous skills need at least 1 dimension")
-        else:
+        if self.kind == "discrete":
             _require(self.size >= 2, f"skills.size is {self.size}; discrete skills need at least 2 to tell apart")
-            _require(not self.unit_length, "skills.unit_length is true; only continuous skills have a length")
+        _require(self.size >= 1, f"skills.size is {self.size}; {self.kind} skills need at least 1 dimension")
+        _require(
+            self.kind == "continuous" or not self.unit_length,
+            "skills.unit_length is true; only continuous skills have a length",
+        )
 
     def __str__(self) -> str:
-        return f"{self.size}d" if self.kind == "continuous" else f"n{self.size}"
+        return {"continuous": f"{self.size}d", "discrete": f"n{self.size}", "box": f"box{self.size}"}[self.kind]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,7 +184,157 @@ class AblationConfig(MethodConfig):
         return f"{super().__str__()}-{self.form}-{self.states}-{spectral}"
 
 
-AnyMethodConfig = PlainMethodConfig | DadsConfig | ApsConfig | MetraConfig | CsdConfig | AblationConfig
+@dataclasses.dataclass(frozen=True)
+class SmmConfig(MethodConfig):
+    """SMM: a discriminator of skills, and a variational autoencoder whose error says how rarely a state is seen."""
+
+    name: Literal["smm"] = "smm"
+    skill_weight: float = 1.0
+    """Of being told apart from other skills, in the reward."""
+    density_weight: float = 0.5
+    """Of being rarely seen, in the reward."""
+    density_learning_rate: float = 1e-3
+    """Of the autoencoder; learning_rate is the discriminator's."""
+    code: int = 64
+    """Entries of the autoencoder's code."""
+    beta: float = 1.0
+    """Weight of the code's divergence from its prior in the autoencoder's loss."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("skill_weight", "density_weight"):
+            _require(getattr(self, name) >= 0, f"method.{name} is {getattr(self, name)}; it must be 0 or larger")
+        _require_positive("method.density_learning_rate", self.density_learning_rate)
+        _require_positive("method.beta", self.beta)
+        _require(self.code >= 1, f"method.code is {self.code}; it must be at least 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class StageConfig:
+    """A run of another method that comes first; what is not said here is as in the run it belongs to."""
+
+    method: "AnyMethodConfig"
+    skills: SkillConfig
+    sac: "SacConfig"
+    schedule: "ScheduleConfig"
+
+
+@dataclasses.dataclass(frozen=True)
+class StagedConfig(MethodConfig):
+    """A method that builds on what another one has learned in a stage before (`stages.py`)."""
+
+    first: StageConfig = dataclasses.field(kw_only=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class EdlConfig(StagedConfig):
+    """EDL: after exploration by SMM, a VQ-VAE of the states found, and skills that reach its codes.
+
+    `hidden` and `learning_rate` are the VQ-VAE's.
+    """
+
+    name: Literal["edl"] = "edl"
+    code: int = 16
+    """Entries of a code."""
+    commitment: float = 1.5
+    """Weight of the encoder's distance to its code in the VQ-VAE's loss."""
+    code_steps: int = 50_000
+    """Gradient steps of the VQ-VAE."""
+    code_batch: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        first = self.first.method
+        _require(first.name == "smm", f"method.first.method.name is {first.name!r}; edl explores with 'smm'")
+        _require(
+            first.view == self.view,
+            f"method.first.method.view is {first.view!r} and method.view {self.view!r}; they must be the same, for the "
+            "states one stage finds are the goals of the other",
+        )
+        for name in ("code", "code_steps", "code_batch"):
+            _require(getattr(self, name) >= 1, f"method.{name} is {getattr(self, name)}; it must be at least 1")
+        _require_positive("method.commitment", self.commitment)
+
+
+@dataclasses.dataclass(frozen=True)
+class LinearizerConfig(MethodConfig):
+    """The lower level of IBOL: moves the state along goals. It has no network: hidden and learning_rate do nothing."""
+
+    name: Literal["linearizer"] = "linearizer"
+    block: int = 10
+    """Steps over which a move is measured; every step of a block is rewarded by the whole block's move."""
+    hold: int = 10
+    """Steps of an episode after which training sets another goal; 0 keeps one for the whole episode."""
+    standardise: bool = False
+    """Whether rewards are brought to mean 0 and variance 1 by running statistics."""
+    keep: float = 0.99
+    """What an update keeps of these statistics."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(self.block >= 1, f"method.block is {self.block}; it must be at least 1")
+        _require(
+            self.hold >= 0 and self.hold % self.block == 0,
+            f"method.hold is {self.hold}; it must be a multiple of method.block ({self.block}), or 0",
+        )
+        _require(0 <= self.keep < 1, f"method.keep is {self.keep}; it must be in [0, 1)")
+
+
+@dataclasses.dataclass(frozen=True)
+class IbolConfig(StagedConfig):
+    """IBOL: skills that set goals for a linearizer, learned from trajectories through an information bottleneck.
+
+    `hidden` is the size of both policies and, its first width, of the encoder's LSTM; SAC plays no part in this stage.
+    """
+
+    name: Literal["ibol"] = "ibol"
+    bottleneck: float = 0.01
+    """Weight of the divergence of q(z|trajectory) from the prior (beta of the paper)."""
+    recovery: float = 2.0
+    """Weight of log q(u|trajectory), by which the sampling policy's parameter is recovered."""
+    spread: float = 1.0
+    """Weight of -log p(goal|state) in what the sampling policy is rewarded for (alpha of the paper)."""
+    samples: int = 16
+    """Skills drawn from q(z|trajectory) for each trajectory."""
+    alternatives: int = 100
+    """Parameters u over which p(goal|state) is a mean."""
+    statistics_keep: float = 0.85
+    """What an epoch keeps of the running mean and variance by which both policies and the encoder see states."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        first = self.first.method
+        _require(first.name == "linearizer", f"method.first.method.name is {first.name!r}; ibol needs a 'linearizer'")
+        _require(
+            first.view == self.view,
+            f"method.first.method.view is {first.view!r} and method.view {self.view!r}; they must be the same, for the "
+            "goals of one stage are those of the other",
+        )
+        for name in ("bottleneck", "recovery", "spread"):
+            _require(getattr(self, name) >= 0, f"method.{name} is {getattr(self, name)}; it must be 0 or larger")
+        for name in ("samples", "alternatives"):
+            _require(getattr(self, name) >= 1, f"method.{name} is {getattr(self, name)}; it must be at least 1")
+        keep = self.statistics_keep
+        _require(0 <= keep < 1, f"method.statistics_keep is {keep}; it must be in [0, 1)")
+
+    @property
+    def block(self) -> int:
+        """Steps a goal is held: what the linearizer has learned."""
+        return self.first.method.block if isinstance(self.first.method, LinearizerConfig) else 1
+
+
+AnyMethodConfig = (
+    PlainMethodConfig
+    | DadsConfig
+    | ApsConfig
+    | MetraConfig
+    | CsdConfig
+    | AblationConfig
+    | SmmConfig
+    | EdlConfig
+    | LinearizerConfig
+    | IbolConfig
+)
 
 
 def method_config(name: str, view: Variant = "", **fields: Any) -> AnyMethodConfig:
@@ -313,6 +465,16 @@ class RunConfig:
             f"schedule.collect is episodes, so schedule.steps ({self.schedule.steps}) must equal env.episode_length "
             f"({self.env.episode_length})",
         )
+        if isinstance(self.method, IbolConfig):
+            _require(
+                self.schedule.collect == "episodes",
+                f"schedule.collect is {self.schedule.collect}; ibol learns from whole trajectories: episodes",
+            )
+            _require(
+                self.env.episode_length >= 2 * self.method.block,
+                f"env.episode_length is {self.env.episode_length}; ibol needs at least two goals of "
+                f"{self.method.block} steps (method.first.method.block)",
+            )
         _require(0 <= self.seed <= 2**31 - self.seeds, f"seed is {self.seed}; seeds must lie in [0, 2^31)")
         _require(self.log_every >= 1, f"log_every is {self.log_every}; it must be at least 1")
         _require(self.look_every >= 1, f"look_every is {self.look_every}; it must be at least 1")

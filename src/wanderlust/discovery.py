@@ -37,6 +37,8 @@ class Outcome:
     epoch: int
     reason: str
     """`finished`, `budget` or `interrupted`."""
+    stage: str = ""
+    """Which one it ended in, if it was not the last (`stages.py`)."""
 
 
 def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:
@@ -45,7 +47,7 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
     It stops only between chunks of `log_every` epochs, so that a run that was stopped and one that was not compute
     the same thing; whatever the reason, a checkpoint is left behind.
     """
-    with run.held(), _ctrl_c() as pressed, muted():
+    with run.held(), ctrl_c() as pressed, muted():
         return _train(run, budget_seconds, pressed, quiet)
 
 
@@ -106,8 +108,9 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             looks = reason is not None or epoch % (config.log_every * config.look_every) == 0
             if looks:
                 what = f"playing {PROBE_EPISODES} random skills, and compiling that"
+                performer = train.performer(parts, state.learner)
                 with _told(line, what) if unseen else nullcontext():
-                    covered = [coverage(x[..., position]) for x in np.asarray(probe(state.learner.sac.policy).obs)]
+                    covered = [coverage(x[..., position]) for x in np.asarray(probe(performer).obs)]
                 parts.engine.check()
                 unseen = False
             steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
@@ -244,7 +247,7 @@ def _show(
 
 
 @contextmanager
-def _ctrl_c() -> Iterator[Callable[[], bool]]:
+def ctrl_c() -> Iterator[Callable[[], bool]]:
     """The first Ctrl-C asks to stop at the end of the chunk; the second stops at once."""
     asked = False
 
@@ -277,10 +280,15 @@ def settle(config: RunConfig, driver_follows: bool = True) -> RunConfig:
 
 def start(config: RunConfig, out: Path | None) -> Run:
     """Make the folder of a new run."""
+    return Run.create(out or default_folder(config), checked(config))
+
+
+def checked(config: RunConfig) -> RunConfig:
+    """The same with its engine named; whatever cannot be built, or does not fit the machine, is refused."""
     devices.prepare(config.seeds)
-    parts = _assemble(config)  # whatever cannot be built is refused before a folder is made
+    parts = _assemble(config)
     _check_memory(parts)
-    return Run.create(out or default_folder(config), parts.config)
+    return parts.config
 
 
 def resume(path: Path, engine: Engine | None = None) -> Run:

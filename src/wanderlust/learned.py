@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 import jax
 
 from wanderlust import train
-from wanderlust.nets import Policy
 from wanderlust.runs import Run
 
 
 class Learned(NamedTuple):
     """All that acting, evaluating and choosing skills need; one seed's, or every array with a leading seed axis."""
 
-    policy: Policy
+    policy: Any
+    """What acts: a `Policy`, or, under an upper level, what leads it as well (`train.performer`)."""
     method: Any
     """The method's state, which only the method understands."""
 
@@ -21,7 +21,7 @@ def from_run(run: Run, parts: train.Parts) -> tuple[int, Learned]:
     """The newest checkpoint's epoch, and what all seeds have learned by then, with their seed axis."""
     skeleton = jax.eval_shape(lambda: train.init(parts)).learner
     epoch, learner = run.load(skeleton, part="learner")
-    return epoch, Learned(learner.sac.policy, learner.method)
+    return epoch, Learned(train.performer(parts, learner), learner.method)
 
 
 def of_seed(learned: Learned, seed: int) -> Learned:

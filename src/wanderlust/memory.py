@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wanderlust import devices, train
+from wanderlust.config import IbolConfig
 from wanderlust.envs.physics import WarpEngine, import_warp
 from wanderlust.errors import UserError
 
@@ -67,7 +68,7 @@ def count(parts: train.Parts, episodes: int) -> Memory:
     split = train.seed_mesh(config.seeds).size if config.driver == "fused" else 1
     on_cpu = jax.default_backend() == "cpu"
     networks, replay = size(state.learner), size(state.replay)
-    transition = size(state.replay.data) // (config.schedule.collection * config.schedule.replay_collections)
+    transition = config.seeds * size(jax.eval_shape(lambda: train.example(parts)))
     # The collection exists twice: as it was made, step by step, and seed by seed. The worlds are part of the state.
     working = size(state.worlds) + 2 * config.schedule.collection * transition
     # Seeds learn side by side on an accelerator. On a CPU device they take turns, each with a copy of its own share.
@@ -90,6 +91,9 @@ def _learning(parts: train.Parts, networks: int) -> int:
     actions); the method's network runs at s and at s'. Halves are counted as float32: XLA may keep either.
     """
     schedule, sac, method = parts.config.schedule, parts.config.sac, parts.config.method
+    if isinstance(method, IbolConfig):  # both policies at every decision, one of them for many skills, and two LSTMs
+        decisions = min(schedule.sac_batch, schedule.worlds) * -(-schedule.steps // method.block)
+        return networks + decisions * ((method.samples + 2) * sum(method.hidden) + 2 * 8 * method.hidden[0]) * 4
     kept_by_sac = schedule.sac_batch * (2 + 2 * 3) * sum(sac.hidden) * 4
     rows = schedule.sac_batch if schedule.order == "joint" else schedule.method_batch or schedule.collection
     ring = schedule.collection * schedule.replay_collections

@@ -12,16 +12,20 @@ from typing import Any
 from wanderlust.config import (
     BodyConfig,
     BodyName,
+    LinearizerConfig,
     PointConfig,
     RunConfig,
     SacConfig,
     ScheduleConfig,
     SkillConfig,
+    SmmConfig,
+    StageConfig,
     Variant,
     method_config,
 )
+from wanderlust.envs import make_world
 from wanderlust.errors import UserError
-from wanderlust.methods import parse_method
+from wanderlust.methods import View, parse_method
 
 DEFAULT = "laptop"
 BODIES: tuple[BodyName, ...] = typing.get_args(BodyName)
@@ -33,7 +37,7 @@ DESCRIPTIONS = {
 }
 
 
-AUTO_ALPHA = ("diayn", "dads", "visr", "aps", "vic")
+AUTO_ALPHA = ("diayn", "dads", "visr", "aps", "vic", "linearizer")
 """The paper adjusts these methods' alpha by itself; LSD's is fixed, and so is that of the grid it is taken apart in."""
 
 
@@ -236,6 +240,229 @@ def _csd_paper(env: BodyName, view: Variant, skills: SkillConfig) -> RunConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class _Exploration:
+    """What rewards of SMM are weighed by and against."""
+
+    density_weight: float
+    alpha: float
+    alive_bonus: float = 0.0
+
+
+_EXPLORATION = {
+    "point": _Exploration(0.15, 3.0),
+    "ant": _Exploration(0.5, 1.0),
+    "half-cheetah": _Exploration(0.5, 1.0),
+    "humanoid": _Exploration(0.05, 3.0, alive_bonus=30.0),
+}
+"""The appendix's for Ant and Humanoid; HalfCheetah, which it does not run, takes Ant's."""
+SMM_SKILLS, EDL_SKILLS = 4, 10
+"""How many there are unless said: those of EDL's code."""
+
+
+def _exploring(config: RunConfig) -> RunConfig:
+    """SMM in a recipe: its own weights, alpha and alive bonus, one start, and a replay that remembers for long.
+
+    A replay of the last collections would forget what has been visited, and the density with it.
+    """
+    e, schedule, method = _EXPLORATION[config.env.name], config.schedule, config.method
+    assert isinstance(method, SmmConfig)
+    remembered = max(schedule.replay_collections, 100_000 // schedule.collection)
+    drawn = schedule.method_batch or schedule.sac_batch
+    return dataclasses.replace(
+        _one_start(config),
+        method=dataclasses.replace(method, density_weight=e.density_weight),
+        sac=dataclasses.replace(config.sac, alpha=e.alpha, learn_alpha=False, alive_bonus=e.alive_bonus),
+        schedule=dataclasses.replace(schedule, replay_collections=remembered, method_batch=drawn),
+    )
+
+
+def _one_start(config: RunConfig) -> RunConfig:
+    """Goals that exploration found can be reached from where it began."""
+    return with_random_start(config, 0.0) if isinstance(config.env, PointConfig) else config
+
+
+def _smm_paper(env: BodyName, view: Variant, skills: SkillConfig) -> RunConfig:
+    """SMM as EDL's code runs it, which the appendix says it used: networks of 128 units, small batches from a replay of
+    a million, as many updates as environment steps, a value beyond the time limit.
+    """
+    base = _body_paper(env, "lsd", view, skills)
+    rate, hidden, collection = 1e-3, (128, 128, 128), base.schedule.collection
+    return dataclasses.replace(
+        base,
+        method=method_config("smm", view, hidden=hidden, learning_rate=rate, density_learning_rate=1e-2),
+        sac=dataclasses.replace(
+            base.sac,
+            hidden=hidden,
+            policy_activation="relu",
+            policy_learning_rate=rate,
+            critic_learning_rate=rate,
+            alpha_learning_rate=rate,
+            target_update="step",
+            time_limit_is_terminal=False,
+        ),
+        schedule=dataclasses.replace(
+            base.schedule,
+            sac_steps=collection,
+            sac_batch=128,
+            method_steps=collection,
+            method_batch=128,
+            order="interleaved",
+            replay_collections=1_000_000 // collection,
+            learn_from=1000,
+        ),
+    )
+
+
+def _edl(recipe: str, env: str, view: Variant, skills: SkillConfig) -> RunConfig:
+    """Half of a recipe's epochs explore, the other half learn skills, with the recipe's SAC and schedule.
+
+    The VQ-VAE has the numbers of EDL's code, and fewer, larger steps where they would take longer than all the rest.
+    """
+    explore = get_recipe(recipe, env, f"smm-{view}" if view else "smm", SkillConfig("discrete", SMM_SKILLS))
+    last = _one_start(RECIPES[recipe, env]("lsd", view, skills))
+    epochs = last.schedule.epochs
+    first = dataclasses.replace(explore.schedule, epochs=epochs // 2)
+    method = method_config(
+        "edl",
+        view,
+        hidden=(128, 128),
+        learning_rate=2e-4 if recipe == "paper" else 1e-3,
+        code_steps=50_000 if recipe != "laptop" else 5_000,
+        first=StageConfig(explore.method, explore.skills, explore.sac, first),
+    )
+    # a reward that is never above 0 would be best served by falling at once
+    sac = dataclasses.replace(
+        last.sac, alpha=0.3 if env == "point" else 0.1, alive_bonus=10.0 if env == "humanoid" else 0.0
+    )
+    if (recipe, env) == ("laptop", "point"):
+        sac = dataclasses.replace(sac, discount=0.8, critic_learning_rate=3e-3, target_step=0.05)
+    schedule = dataclasses.replace(last.schedule, epochs=epochs - epochs // 2)
+    return dataclasses.replace(last, method=method, sac=sac, schedule=schedule)
+
+
+BLOCK, POINT_BLOCK = 10, 2
+"""Steps for which the upper level of IBOL sets a goal; PointEnv's episodes are of ten steps in all."""
+
+
+def _linearizing(config: RunConfig) -> RunConfig:
+    """A linearizer in a recipe: goals as long as what is seen of a state, collections of whole blocks, one start."""
+    config, method = _one_start(config), config.method
+    assert isinstance(method, LinearizerConfig)
+    block = BLOCK if config.env.name in BODIES else POINT_BLOCK
+    seen = View(make_world(config.env).spec, method.view).method_dim
+    standardise = method.view.endswith("o") and config.env.name != "humanoid"
+    return dataclasses.replace(
+        config,
+        # as in IBOL's code, one goal an episode; but the upper level will set another in every block
+        method=dataclasses.replace(
+            method, block=block, hold=0 if config.recipe == "paper" else block, standardise=standardise
+        ),
+        # others are refused when the method is made
+        skills=config.skills if config.skills.kind == "discrete" else SkillConfig("box", seen),
+        sac=dataclasses.replace(config.sac, alpha=0.1),
+        schedule=_in_whole_blocks(config.schedule, block),
+    )
+
+
+def _in_whole_blocks(schedule: ScheduleConfig, block: int) -> ScheduleConfig:
+    """Collections that cut no block, with about as many environment steps and updates in all."""
+    steps = max(block, schedule.steps // block * block)
+    longer = steps / schedule.steps
+
+    def scaled(count: int, factor: float) -> int:
+        return max(1, round(count * factor))
+
+    return dataclasses.replace(
+        schedule,
+        steps=steps,
+        epochs=scaled(schedule.epochs, 1 / longer),
+        sac_steps=scaled(schedule.sac_steps, longer),
+        method_steps=scaled(schedule.method_steps, longer),
+        replay_collections=scaled(schedule.replay_collections, 1 / longer),
+    )
+
+
+def _linearizer_paper(env: BodyName, view: Variant, skills: SkillConfig) -> RunConfig:
+    """The lower level as IBOL's code and the appendix have it: ten episodes an epoch, rates of 3e-4.
+
+    -o, which is IBOL's own setting: batches as large as a collection, standardised rewards, a discount of 0.995.
+    Without: batches of 1,024. Humanoid learns from its replay either way.
+    """
+    base = _body_paper(env, "linearizer", view, skills)
+    rate, replay = 3e-4, base.schedule.collect == "episodes"
+    worlds = base.schedule.worlds if replay else 10
+    omits = view.endswith("o")
+    batch = 2048 if replay else worlds * base.schedule.steps if omits else 1024
+    return dataclasses.replace(
+        base,
+        sac=dataclasses.replace(
+            base.sac,
+            policy_learning_rate=rate,
+            critic_learning_rate=rate,
+            alpha_learning_rate=rate,
+            discount=0.995 if omits and not replay else 0.99,
+        ),
+        schedule=dataclasses.replace(base.schedule, worlds=worlds, sac_batch=batch, method_steps=1),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Upper:
+    """The upper level of IBOL in a recipe."""
+
+    share: float
+    """Of the epochs that the recipe has for a linearizer by itself, those that the lower level gets."""
+    epochs: int
+    """So many that both levels together make about as many environment steps as other methods."""
+    worlds: int
+    updates: int = 4
+    batch: int = 64
+    """Trajectories of a gradient step."""
+    hidden: tuple[int, ...] = (512, 512)
+    rate: float = 1e-4
+    alternatives: int = 100
+
+
+_UPPER = {
+    ("paper", "point"): _Upper(0.5, 2000, worlds=64, hidden=(128, 128), rate=3e-4),
+    ("laptop", "point"): _Upper(0.5, 400, worlds=64, hidden=(64, 64), rate=1e-3, alternatives=20),
+    ("paper", "ant"): _Upper(1.0, 10_000, worlds=64),
+    ("paper", "half-cheetah"): _Upper(1.0, 10_000, worlds=64),
+    ("paper", "humanoid"): _Upper(1.5, 10_000, worlds=32, batch=32),
+    **{("fast", body): _Upper(0.6, 120, 2048, updates=16, batch=512, rate=3e-4) for body in ("ant", "half-cheetah")},
+    ("fast", "humanoid"): _Upper(0.6, 40, 1024, updates=16, batch=256, rate=3e-4),
+    **{("laptop", body): _Upper(0.6, 250, 64, hidden=(128, 128), rate=3e-4, alternatives=20) for body in BODIES},
+}
+"""On bodies `paper` is what IBOL's code has; the other numbers are our own."""
+
+
+def _ibol(recipe: str, env: str, view: Variant, skills: SkillConfig) -> RunConfig:
+    """A linearizer, then the upper level over it; both see the same worlds on the same engine."""
+    lower = get_recipe(recipe, env, f"linearizer-{view}" if view else "linearizer", SkillConfig())
+    u = _UPPER[recipe, env]
+    first = dataclasses.replace(lower.schedule, epochs=round(u.share * lower.schedule.epochs))
+    method = method_config(
+        "ibol",
+        view,
+        hidden=u.hidden,
+        learning_rate=u.rate,
+        alternatives=u.alternatives,
+        first=StageConfig(lower.method, lower.skills, lower.sac, first),
+    )
+    schedule = ScheduleConfig(
+        epochs=u.epochs,
+        worlds=u.worlds,
+        steps=lower.env.episode_length,
+        sac_steps=u.updates,
+        sac_batch=u.batch,
+        method_steps=u.updates,
+        order="joint",
+        collect="episodes",
+    )
+    return dataclasses.replace(lower, method=method, skills=skills, schedule=schedule)
+
+
+@dataclasses.dataclass(frozen=True)
 class _Fast:
     """What differs between bodies in `fast`."""
 
@@ -258,7 +485,7 @@ class _Fast:
 
 _FAST = {
     "ant": _Fast(),
-    "half-cheetah": _Fast(),
+    "half-cheetah": _Fast(position_scale=250.0),
     # A body that falls needs to try what it has learned at once: 16 updates a step, not 1,000 after 25. And it needs to
     # see its balance: a metre is ten of its random policy's standard deviations, so that a few metres away a position
     # is all that its networks would see. Divided by 800 it is one 100 m away.
@@ -374,8 +601,10 @@ RECIPES: dict[tuple[str, str], Callable[[str, Variant, SkillConfig], RunConfig]]
 _OTHER_PAPERS: dict[str, Callable[[BodyName, Variant, SkillConfig], RunConfig]] = {
     "metra": _metra_paper,
     "csd": _csd_paper,
+    "smm": _smm_paper,
+    "linearizer": _linearizer_paper,
 }
-"""Methods that came after the LSD paper: on bodies `paper` is what their own authors published."""
+"""On bodies `paper` is what their own authors published: two came after the LSD paper, one it ran with its own code."""
 
 ENVIRONMENTS = tuple(sorted({env for _, env in RECIPES}))
 
@@ -390,10 +619,20 @@ def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig) -> RunCo
         raise UserError(f"there is no recipe {recipe!r} for {env}; known: {known}")
     if name == "metra" and skills.kind == "continuous":
         skills = dataclasses.replace(skills, unit_length=True)
+    if name in ("edl", "ibol"):
+        return (_edl if name == "edl" else _ibol)(recipe, env, view, skills)
     if recipe == "paper" and name in _OTHER_PAPERS and env in BODIES:
-        return _OTHER_PAPERS[name](env, view, skills)
-    config = RECIPES[recipe, env](name, view, skills)
-    return _one_reward_an_episode(config) if name == "vic" else config
+        config = _OTHER_PAPERS[name](env, view, skills)
+    else:
+        config = RECIPES[recipe, env](name, view, skills)
+    adjust = {"vic": _one_reward_an_episode, "smm": _exploring, "linearizer": _linearizing}.get(name)
+    return adjust(config) if adjust else config
+
+
+def usual_skills(method: str) -> SkillConfig:
+    """The skills of a method, as a user writes it, unless something else is asked for."""
+    count = {"smm": SMM_SKILLS, "edl": EDL_SKILLS}.get(parse_method(method)[0])
+    return SkillConfig("discrete", count) if count else SkillConfig()
 
 
 def _one_reward_an_episode(config: RunConfig) -> RunConfig:

@@ -155,7 +155,7 @@ class Run:
     def save(self, epoch: int, state: Any) -> Path:
         """Write the whole training state and drop all but the newest checkpoints."""
         path = self.path / "checkpoints" / f"epoch-{epoch:08d}.safetensors"
-        write_arrays(path, _flatten(jax.device_get(_raw_keys(state))), {"format": FORMAT, "epoch": str(epoch)})
+        write_tree(path, state, {"format": FORMAT, "epoch": str(epoch)})
         for old in list(self.checkpoints().values())[:-KEEP]:
             old.unlink()
         return path
@@ -176,7 +176,7 @@ class Run:
             file = ArrayFile(path)
             if file.about.get("format") != FORMAT or file.about.get("epoch") != str(epoch):
                 raise UserError(f"{path} is not a {FORMAT} of epoch {epoch}")
-            return epoch, _unflatten(_raw_keys(skeleton), skeleton, file, part)
+            return epoch, read_tree(file, skeleton, part)
         except UserError as error:
             earlier = [e for e in found if e < epoch]
             hint = f"; delete it to go on from epoch {max(earlier)}" if earlier else ""
@@ -184,6 +184,16 @@ class Run:
 
 
 # --- pytrees and names -----------------------------------------------------------------------------------------------
+
+
+def write_tree(path: Path, tree: Any, about: Mapping[str, str]) -> None:
+    """Write a tree of arrays and random keys, each under the name of its place."""
+    write_arrays(path, _flatten(jax.device_get(_raw_keys(tree))), about)
+
+
+def read_tree(file: ArrayFile, skeleton: T, part: str = "") -> T:
+    """Read a tree, or the subtree called `part` of it, in the form that `jax.eval_shape` gives."""
+    return _unflatten(_raw_keys(skeleton), skeleton, file, part)
 
 
 def _is_key(x: Any) -> bool:

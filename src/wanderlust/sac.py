@@ -4,7 +4,7 @@ Haarnoja et al. 2018: "Soft Actor-Critic Algorithms and Applications" (equations
 """
 
 import dataclasses
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -143,6 +143,12 @@ class Sac:
     @property
     def _alpha_optimizer(self) -> optax.GradientTransformation:
         return optax.adam(self.config.alpha_learning_rate)
+
+
+def frozen(policy: Policy) -> SacState:
+    """A policy that learns no more: nothing else is kept."""
+    nothing: Any = ()
+    return SacState(policy, nothing, nothing, nothing, nothing, nothing, nothing)
 
 
 def twin_values(

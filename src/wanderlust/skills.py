@@ -79,8 +79,52 @@ class DiscreteSkills:
         return jnp.eye(self.count)
 
 
-def make_skills(config: SkillConfig) -> ContinuousSkills | DiscreteSkills:
+@dataclasses.dataclass(frozen=True)
+class BoxSkills:
+    """Goals, uniform in [-1, 1]^d: by how much each entry of the state should grow or shrink, against the others."""
+
+    dim: int
+
+    @property
+    def size(self) -> int:
+        return self.dim
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
+        return jax.random.uniform(key, (self.dim,), minval=-1.0, maxval=1.0)
+
+    def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
+        return skill
+
+
+@dataclasses.dataclass(frozen=True)
+class Orders:
+    """What worlds carry under a method of two levels: a skill, and behind it the goal last set for the lower level."""
+
+    skills: SkillSpace
+    goal: int
+    """Entries of a goal."""
+
+    @property
+    def size(self) -> int:
+        return self.skills.size + self.goal
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
+        return self.without_goal(self.skills.sample(key))
+
+    def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
+        return skill
+
+    def without_goal(self, skill: Float[Array, "*batch skill"]) -> Float[Array, "*batch orders"]:
+        """Orders before the first goal is set."""
+        return jnp.concatenate([skill, jnp.zeros((*skill.shape[:-1], self.goal))], axis=-1)
+
+    def parts(self, orders: Float[Array, "*batch orders"]) -> tuple[Array, Array]:
+        """The skill and the goal."""
+        return orders[..., : self.skills.size], orders[..., self.skills.size :]
+
+
+def make_skills(config: SkillConfig) -> ContinuousSkills | DiscreteSkills | BoxSkills:
     """The skill space a configuration describes."""
     if config.kind == "continuous":
         return ContinuousSkills(config.size, config.unit_length)
-    return DiscreteSkills(config.size)
+    return DiscreteSkills(config.size) if config.kind == "discrete" else BoxSkills(config.size)

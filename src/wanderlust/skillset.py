@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from wanderlust import learned, train
 from wanderlust.downstream.zero_shot import choose_skill
+from wanderlust.envs import World
 from wanderlust.errors import UserError
 from wanderlust.learned import Learned, of_seed
 from wanderlust.runs import Run
-from wanderlust.sac import mode_actions, sample_actions
 from wanderlust.types import EnvSpec
 from wanderlust.zoo import PREFIX, Entry, open_entry
 
@@ -43,9 +43,19 @@ class Skills:
         return self._parts.world.spec
 
     @property
+    def world(self) -> World:
+        """The world they were learned in."""
+        return self._parts.world
+
+    @property
     def skill_dim(self) -> int:
         """Length of a skill vector z."""
         return self._parts.skills.size
+
+    @property
+    def discrete(self) -> bool:
+        """Whether a skill is one of `skill_dim`, and not a vector."""
+        return self._parts.config.skills.kind == "discrete"
 
     def sample(self, n: int, seed: int = 0) -> NDArray[np.float32]:
         """Draw `n` skills from the prior: [n, skill_dim]; one-hot rows for discrete skills."""
@@ -90,7 +100,7 @@ class Skills:
     def _skill(self, z: ArrayLike, count: int) -> NDArray[np.float32]:
         """A skill vector per row. A whole number names a discrete skill."""
         array = np.asarray(z)
-        if self._parts.config.skills.kind == "discrete" and np.issubdtype(array.dtype, np.integer) and array.ndim == 0:
+        if self.discrete and np.issubdtype(array.dtype, np.integer) and array.ndim == 0:
             if not 0 <= array < self.skill_dim:
                 raise UserError(f"there is no skill {array}; this run has skills 0 to {self.skill_dim - 1}")
             array = np.eye(self.skill_dim, dtype=np.float32)[array]
@@ -131,11 +141,11 @@ def load_learner(source: Source, parts: train.Parts) -> tuple[int, Learned]:
 
 
 def _mode(parts: train.Parts, learned: Learned, obs: Any, skill: Any) -> Any:
-    return mode_actions(learned.policy, parts.view.for_policy(obs), skill)
+    return train.actions(parts, learned.policy, obs, skill)
 
 
 def _sampled(parts: train.Parts, learned: Learned, obs: Any, skill: Any, key: Any) -> Any:
-    return sample_actions(learned.policy, parts.view.for_policy(obs), skill, key)[0]
+    return train.actions(parts, learned.policy, obs, skill, key)
 
 
 def _phi(parts: train.Parts, learned: Learned, obs: Any) -> Any:

@@ -15,16 +15,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from wanderlust import replay as replays
-from wanderlust.config import RunConfig
+from wanderlust.config import IbolConfig, LinearizerConfig, RunConfig
 from wanderlust.envs import Engine, Physical, World, make_engine, make_world
 from wanderlust.envs.vector import (
     Lost,
     Worlds,
     begin,
     begin_all,
+    drift,
     go_on,
     look_for_lost,
     none_lost,
@@ -34,10 +35,11 @@ from wanderlust.envs.vector import (
 )
 from wanderlust.methods import FROM_THE_START, Method, View, make_method
 from wanderlust.methods.base import Metrics
+from wanderlust.methods.ibol import Ibol, Trajectories
 from wanderlust.nets import Policy
 from wanderlust.replay import Replay
-from wanderlust.sac import Batch, Sac, SacState, mode_actions, noisy_actions, sample_actions
-from wanderlust.skills import SkillSpace, make_skills
+from wanderlust.sac import Batch, Sac, SacState, frozen, mode_actions, noisy_actions, sample_actions
+from wanderlust.skills import Orders, SkillSpace, make_skills
 from wanderlust.types import Rollout, Transition
 
 # --- the parts and the state -----------------------------------------------------------------------------------
@@ -60,20 +62,45 @@ class Parts:
         """Whether transitions carry what their episode began with."""
         return self.config.method.name in FROM_THE_START
 
+    @property
+    def block(self) -> int:
+        """Steps over which transitions carry how far they led, if they do."""
+        return self.config.method.block if isinstance(self.config.method, LinearizerConfig) else 0
+
+    @property
+    def upper(self) -> Ibol | None:
+        """The upper level of a method that has two: it sets goals for a policy that learns no more."""
+        return self.method if isinstance(self.method, Ibol) else None
+
+    @property
+    def orders(self) -> SkillSpace:
+        """What worlds carry: skills, and the goals that an upper level sets."""
+        method = self.config.method
+        return Orders(self.skills, method.first.skills.size) if isinstance(method, IbolConfig) else self.skills
+
+    @property
+    def hold(self) -> int:
+        """Steps after which training gives other orders within an episode; 0 is never."""
+        method = self.config.method
+        if isinstance(method, IbolConfig):
+            return method.block
+        return method.hold if isinstance(method, LinearizerConfig) else 0
+
 
 def assemble(config: RunConfig) -> Parts:
     """Build the parts a configuration names."""
     world = make_world(config.env)
     skills = make_skills(config.skills)
     spec = world.spec
+    lower = config.method.first if isinstance(config.method, IbolConfig) else config
     return Parts(
         config=config,
         world=world,
         engine=make_engine(world, config.engine),
         skills=skills,
         method=make_method(config.method, skills),
-        view=View(spec, config.method.view, config.sac.position_scale),
-        sac=Sac(config.sac, spec.obs_dim, skills.size, spec.action_dim, config.precision),
+        view=View(spec, config.method.view, lower.sac.position_scale),
+        sac=Sac(lower.sac, spec.obs_dim, lower.skills.size, spec.action_dim, config.precision),
     )
 
 
@@ -81,7 +108,28 @@ class Learner(NamedTuple):
     """Everything learned."""
 
     sac: SacState
+    """Under an upper level: the policy alone, as an earlier stage has left it."""
     method: Any
+
+
+class Actor(NamedTuple):
+    """What chooses actions."""
+
+    policy: Policy
+    lead: Any = ()
+    """What sets the goals that the policy follows, if there is an upper level."""
+
+
+def sampler(parts: Parts, learner: Learner) -> Actor:
+    """What acts while data are collected."""
+    return Actor(learner.sac.policy, parts.upper.lead_sampling(learner.method) if parts.upper else ())
+
+
+def performer(parts: Parts, learner: Learner) -> Any:
+    """What acts when skills are used: a policy, and with it what leads it if there is an upper level."""
+    if parts.upper is None:
+        return learner.sac.policy
+    return Actor(learner.sac.policy, parts.upper.lead_skills(learner.method))
 
 
 class TrainState(NamedTuple):
@@ -99,23 +147,33 @@ def init_seed(parts: Parts, key: Key[Array, ""]) -> TrainState:
     """The state of one seed before its first epoch."""
     sac_key, method_key, worlds_key, key = jax.random.split(key, 4)
     schedule = parts.config.schedule
-    worlds = begin(parts.world, parts.skills, worlds_key, schedule.worlds, parts.keeps_start)
+    worlds = begin(parts.world, parts.orders, worlds_key, schedule.worlds, parts.keeps_start)
+    # an upper level learns from trajectories as they come
+    capacity = 0 if parts.upper else schedule.collection * schedule.replay_collections
+    sac = parts.sac.init(sac_key)
+    return TrainState(
+        learner=Learner(
+            frozen(sac.policy) if parts.upper else sac, parts.method.init(method_key, parts.view.method_dim)
+        ),
+        worlds=worlds,
+        replay=replays.empty(example(parts), capacity),
+        lost=none_lost(parts.world),
+        key=key,
+    )
+
+
+def example(parts: Parts) -> Transition:
+    """A transition as it is stored, all zeros."""
     spec = parts.world.spec
-    example = Transition(
+    return Transition(
         obs=jnp.zeros(spec.obs_dim),
         action=jnp.zeros(spec.action_dim),
         next_obs=jnp.zeros(spec.obs_dim),
-        skill=jnp.zeros(parts.skills.size),
+        skill=jnp.zeros(parts.orders.size),
         terminated=jnp.zeros((), bool),
         truncated=jnp.zeros((), bool),
         start=jnp.zeros(spec.obs_dim) if parts.keeps_start else (),
-    )
-    return TrainState(
-        learner=Learner(parts.sac.init(sac_key), parts.method.init(method_key, parts.view.method_dim)),
-        worlds=worlds,
-        replay=replays.empty(example, schedule.collection * schedule.replay_collections),
-        lost=none_lost(parts.world),
-        key=key,
+        drift=jnp.zeros(spec.obs_dim) if parts.block else (),
     )
 
 
@@ -147,11 +205,65 @@ def saved_form(parts: Parts) -> Any:
 
 
 def act(
-    parts: Parts, policy: Policy, worlds: Worlds, noise: Float[Array, "worlds action"]
+    parts: Parts, actor: Actor, worlds: Worlds, noise: Float[Array, "worlds action"]
 ) -> Float[Array, "worlds action"]:
-    """Actions of one seed's worlds: the ones of its policy that standard-normal noise stands for."""
+    """Actions of one seed's worlds: the ones of its policy that standard-normal noise stands for.
+
+    A policy that an upper level leads takes its mode actions: what is random there is the goal.
+    """
     obs = jax.vmap(parts.world.observe)(worlds.state)
-    return noisy_actions(policy, parts.view.for_policy(obs), worlds.skill, noise)
+    if parts.upper is not None:
+        return follow_goals(parts, actor, obs, worlds.skill)
+    return noisy_actions(actor.policy, parts.view.for_policy(obs), worlds.skill, noise)
+
+
+def follow_goals(
+    parts: Parts, actor: Actor, obs: Float[Array, "worlds obs"], orders: Float[Array, "worlds orders"]
+) -> Float[Array, "worlds action"]:
+    """What the lower level does about the goals in its orders."""
+    return mode_actions(actor.policy, parts.view.for_policy(obs), orders[:, parts.skills.size :])
+
+
+def set_goals(
+    parts: Parts,
+    actor: Actor,
+    obs: Float[Array, "worlds obs"],
+    orders: Float[Array, "worlds orders"],
+    keys: Key[Array, " worlds"] | None,
+) -> Float[Array, "worlds orders"]:
+    """Orders with the goals that the upper level sets here: the likeliest, or drawn ones."""
+    if parts.upper is None:
+        raise ValueError("this method has no upper level")
+    skill = orders[:, : parts.skills.size]
+    seen = parts.view.for_method(obs)
+    goal = partial(parts.upper.goal, actor.lead)
+    goals = jax.vmap(lambda o, z: goal(o, z, None))(seen, skill) if keys is None else jax.vmap(goal)(seen, skill, keys)
+    return jnp.concatenate([skill, goals], axis=1)
+
+
+def _renew(parts: Parts, actor: Actor, worlds: Worlds, keys: Key[Array, "seeds worlds"] | tuple[()]) -> Worlds:
+    """Worlds whose episode has come to a multiple of `hold` steps get other orders; arrays lead with a seed axis."""
+    if isinstance(keys, tuple):
+        return worlds
+    due = (worlds.age % parts.hold == 0) & (worlds.age < parts.world.spec.episode_length)
+
+    def one_seed(actor: Actor, worlds: Worlds, keys: Key[Array, " worlds"]) -> Float[Array, "worlds orders"]:
+        if parts.upper is None:
+            return jax.vmap(parts.orders.sample)(keys)
+        return set_goals(parts, actor, jax.vmap(parts.world.observe)(worlds.state), worlds.skill, keys)
+
+    def renewed(worlds: Worlds) -> Worlds:
+        orders = jax.vmap(one_seed)(actor, worlds, keys)
+        return worlds._replace(skill=jnp.where(due[..., None], orders, worlds.skill))
+
+    return jax.lax.cond(jnp.any(due), renewed, lambda worlds: worlds, worlds)
+
+
+def _order_keys(parts: Parts, keys: Key[Array, " seeds"]) -> Key[Array, "seeds worlds"] | tuple[()]:
+    """What other orders are drawn by in a step, if any may be."""
+    if not parts.hold:
+        return ()
+    return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1), parts.config.schedule.worlds))(keys)
 
 
 def _noise(parts: Parts, keys: Key[Array, " seeds"]) -> Float[Array, "seeds worlds action"]:
@@ -160,7 +272,7 @@ def _noise(parts: Parts, keys: Key[Array, " seeds"]) -> Float[Array, "seeds worl
 
 
 def _fresh(parts: Parts, keys: Key[Array, " seeds"]) -> Worlds:
-    return begin_all(parts.world, parts.skills, keys, parts.config.schedule.worlds, parts.keeps_start)
+    return begin_all(parts.world, parts.orders, keys, parts.config.schedule.worlds, parts.keeps_start)
 
 
 class EpochKeys(NamedTuple):
@@ -186,11 +298,16 @@ def _epoch_keys(parts: Parts, keys: Key[Array, " seeds"]) -> EpochKeys:
 def _settle(
     parts: Parts, worlds: Worlds, action: Array, after: Physical, fresh: Callable[[], Worlds]
 ) -> tuple[Worlds, Transition, Array]:
-    """One step's transitions, and which of them belong to an episode that was still running."""
-    running = worlds.age < parts.world.spec.episode_length
+    """One step's transitions, and the age at which they were made: that of a whole episode if it was over before."""
+    age = worlds.age
     waits = parts.config.schedule.collect == "episodes"
     worlds, transition = settle(parts.world, worlds, action, after, None if waits else fresh)
-    return worlds, transition, running
+    return worlds, transition, age
+
+
+def _running(parts: Parts, age: Int[Array, "*worlds"]) -> Bool[Array, "*worlds"]:
+    """Whether an episode of that age is still going on."""
+    return age < parts.world.spec.episode_length
 
 
 def _flat(tree: Any) -> Any:
@@ -330,9 +447,54 @@ def each_seed(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _learn_all(
+    parts: Parts, state: TrainState, fresh: Transition, age: Array, key: Array
+) -> tuple[TrainState, Metrics]:
+    """Learn from a collection [steps, seeds, worlds, ...], seed by seed."""
+    if parts.block:
+        fresh = fresh._replace(drift=drift(fresh, age, parts.block))
+    running = _running(parts, age)
+    fresh, running = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (fresh, running))
+    learn_from = _learn_from_steps if parts.upper is None else _learn_from_trajectories
+    state, metrics = learn_from(parts, state, fresh, running, key)
+    steps = jnp.sum(running, axis=(1, 2), dtype=jnp.float32)
+    return state, {**metrics, "steps": steps}
+
+
+def _learn_from_trajectories(
     parts: Parts, state: TrainState, fresh: Transition, running: Array, key: Array
 ) -> tuple[TrainState, Metrics]:
-    """Store a collection [steps, seeds, worlds, ...] and learn from it, seed by seed."""
+    """The upper level learns from what it decided and in which states: one step out of every `hold`."""
+    upper, schedule = parts.upper, parts.config.schedule
+    if upper is None:
+        raise ValueError("this method has no upper level")
+    count = min(schedule.sac_batch, schedule.worlds)
+
+    def one_seed(learner: Learner, fresh: Transition, running: Array, key: Array) -> tuple[Learner, Metrics]:
+        decisions, valid = jax.tree.map(lambda x: jnp.swapaxes(x[:: parts.hold], 0, 1), (fresh, running))
+        everything = Trajectories(
+            obs=jnp.where(valid[..., None], parts.view.for_method(decisions.obs), 0.0),
+            goal=decisions.skill[..., parts.skills.size :],
+            parameter=decisions.skill[:, 0, : parts.skills.size],
+            valid=valid,
+        )
+
+        def step(method: Any, key: Key[Array, ""]) -> tuple[Any, Metrics]:
+            draw, noise = jax.random.split(key)
+            some = jax.random.permutation(draw, schedule.worlds)[:count]
+            return upper.learn(method, jax.tree.map(lambda x: x[some], everything), noise)
+
+        method, metrics = jax.lax.scan(step, learner.method, jax.random.split(key, schedule.sac_steps))
+        metrics = jax.tree.map(jnp.mean, metrics)
+        return learner._replace(method=upper.follow(method, everything)), {**metrics, "learned": jnp.ones(())}
+
+    learner, metrics = each_seed(one_seed)(state.learner, fresh, running, key)
+    return state._replace(learner=learner), metrics
+
+
+def _learn_from_steps(
+    parts: Parts, state: TrainState, fresh: Transition, running: Array, key: Array
+) -> tuple[TrainState, Metrics]:
+    """Store a collection [seeds, steps, worlds, ...], and learn from what is stored."""
     schedule = parts.config.schedule
 
     def store(replay: Replay, fresh: Transition, running: Array) -> Replay:
@@ -350,11 +512,9 @@ def _learn_all(
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(go, learner)[1])
         return jax.lax.cond(replay.size >= schedule.learn_from, go, lambda learner: (learner, nothing), learner)
 
-    fresh, running = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (fresh, running))
     state = state._replace(replay=jax.vmap(store)(state.replay, fresh, running))
     learner, metrics = each_seed(one_seed)(state.learner, state.replay, fresh, key)
-    steps = jnp.sum(running, axis=(1, 2), dtype=jnp.float32)
-    return state._replace(learner=learner), {**metrics, "steps": steps}
+    return state._replace(learner=learner), metrics
 
 
 # --- drivers ---------------------------------------------------------------------------------------------------
@@ -383,24 +543,25 @@ def fused_driver(parts: Parts) -> Advance:
     def epoch(state: TrainState) -> tuple[TrainState, Metrics]:
         seeds = state.key.shape[0]
         keys = _epoch_keys(parts, state.key)
-        policy = state.learner.sac.policy
+        actor = sampler(parts, state.learner)
 
         def step(
             carry: tuple[Worlds, Lost], keys: tuple[Array, Array]
         ) -> tuple[tuple[Worlds, Lost], tuple[Transition, Array]]:
             (worlds, lost), (act_key, fresh_key) = carry, keys
-            action = jax.vmap(partial(act, parts))(policy, worlds, _noise(parts, act_key))
+            worlds = _renew(parts, actor, worlds, _order_keys(parts, act_key))
+            action = jax.vmap(partial(act, parts))(actor, worlds, _noise(parts, act_key))
             after = _per_seed(parts.engine.step(_flat(worlds.state), _flat(action)), seeds)
             before = worlds.state
-            worlds, transition, running = _settle(parts, worlds, action, after, lambda: _fresh(parts, fresh_key))
-            lost = look_for_lost(lost, before, action, after, running)
-            return (worlds, lost), (transition, running)
+            worlds, transition, age = _settle(parts, worlds, action, after, lambda: _fresh(parts, fresh_key))
+            lost = look_for_lost(lost, before, action, after, _running(parts, age))
+            return (worlds, lost), (transition, age)
 
-        (worlds, lost), (fresh, running) = jax.lax.scan(step, (state.worlds, state.lost), (keys.act, keys.fresh))
+        (worlds, lost), (fresh, age) = jax.lax.scan(step, (state.worlds, state.lost), (keys.act, keys.fresh))
         if parts.config.schedule.collect == "episodes":
             worlds = _fresh(parts, keys.fresh[0])
         state = state._replace(worlds=worlds, lost=lost, key=keys.next)
-        return _learn_all(parts, state, fresh, running, keys.learn)
+        return _learn_all(parts, state, fresh, age, keys.learn)
 
     def chunk(state: TrainState, epochs: Int[Array, ""]) -> tuple[TrainState, Metrics]:
         zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(epoch, state)[1])
@@ -439,6 +600,7 @@ class _Draws(NamedTuple):
 
     noise: Float[Array, "steps seeds worlds action"]
     fresh: Worlds
+    orders: Key[Array, "steps seeds worlds"] | tuple[()]
 
 
 class _Log(NamedTuple):
@@ -476,7 +638,8 @@ def split_driver(parts: Parts, desk_at: jax.Device | None = None) -> Advance:
     """
     steps, length, cuts = parts.config.schedule.steps, parts.world.spec.episode_length, _cuts(parts)
     groups = 2 if parts.config.schedule.worlds % 2 == 0 else 1
-    move = jax.jit(parts.engine.step) if parts.engine.compiles else parts.engine.step
+    engine = parts.engine.for_callers(groups)
+    move = jax.jit(engine.step) if engine.compiles else engine.step
     desk_at = desk_at or desk_device(parts)
     prepared = jax.jit(partial(_prepare, parts, groups))
     turned = jax.jit(partial(_turn, parts))
@@ -484,14 +647,14 @@ def split_driver(parts: Parts, desk_at: jax.Device | None = None) -> Advance:
     finished: Callable[..., tuple[TrainState, Metrics]] = finishing
     threads = ThreadPoolExecutor(groups)
 
-    def collect(policy: Policy, count: int, desk: _Desk, draws: _Draws, first: Array) -> _Log:
+    def collect(actor: Actor, count: int, desk: _Desk, draws: _Draws, first: Array) -> _Log:
         turns, after = [np.asarray(first)], []
         for _ in range(count):
             worlds, action = _unpack(cuts, turns[-1])
             if (worlds.age >= length).all():  # every episode of this collection has ended early
                 break
             after.append(np.concatenate(move(*_flat((worlds.state, action))), axis=1))
-            desk, turn = turned(policy, desk, draws, after[-1])
+            desk, turn = turned(actor, desk, draws, after[-1])
             turns.append(np.asarray(turn))
         missing = count - len(after)  # steps of episodes that have ended: not stored
         seen = np.stack(turns[:-1] + missing * turns[-1:])
@@ -499,11 +662,11 @@ def split_driver(parts: Parts, desk_at: jax.Device | None = None) -> Advance:
         return _Log(seen, led.reshape(*seen.shape[:3], -1), turns[-1])
 
     def collect_all(state: TrainState, count: int) -> tuple[EpochKeys, tuple[_Log, ...]]:
-        policy, worlds, key = state.learner.sac.policy, state.worlds, state.key
+        actor, worlds, key = sampler(parts, state.learner), state.worlds, state.key
         if desk_at is not None:
-            policy, worlds, key = jax.device_put((policy, worlds, key), desk_at)
-        keys, *given = prepared(policy, worlds, key)
-        logs = tuple(threads.map(partial(collect, policy, count), *given))
+            actor, worlds, key = jax.device_put((actor, worlds, key), desk_at)
+        keys, *given = prepared(actor, worlds, key)
+        logs = tuple(threads.map(partial(collect, actor, count), *given))
         return (keys if desk_at is None else jax.device_put(keys, jax.devices()[0])), logs
 
     def compile_all(state: TrainState) -> None:
@@ -547,7 +710,7 @@ class _Cuts(NamedTuple):
 def _cuts(parts: Parts) -> _Cuts:
     initial = jax.eval_shape(parts.world.initial, jax.random.key(0))
     nq, nv = initial.qpos.shape[0], initial.qvel.shape[0]
-    skill = nq + nv + parts.skills.size
+    skill = nq + nv + parts.orders.size
     return _Cuts(nq, nq + nv, skill, skill + parts.world.spec.obs_dim if parts.keeps_start else skill)
 
 
@@ -560,12 +723,14 @@ def _unpack(cuts: _Cuts, turn: Any) -> tuple[Worlds, Any]:
 
 
 def _prepare(
-    parts: Parts, groups: int, policy: Policy, worlds: Worlds, key: Array
+    parts: Parts, groups: int, actor: Actor, worlds: Worlds, key: Array
 ) -> tuple[EpochKeys, tuple[_Desk, ...], tuple[_Draws, ...], tuple[Array, ...]]:
     """For each group of worlds: its desk, all that will be random, and its first turn."""
     keys = _epoch_keys(parts, key)
-    draws = _Draws(jax.vmap(partial(_noise, parts))(keys.act), jax.vmap(partial(_fresh, parts))(keys.fresh))
-    first = _pack(worlds, jax.vmap(partial(act, parts))(policy, worlds, draws.noise[0]))
+    orders = jax.vmap(partial(_order_keys, parts))(keys.act)
+    draws = _Draws(jax.vmap(partial(_noise, parts))(keys.act), jax.vmap(partial(_fresh, parts))(keys.fresh), orders)
+    worlds = _renew(parts, actor, worlds, jax.tree.map(lambda x: x[0], orders))
+    first = _pack(worlds, jax.vmap(partial(act, parts))(actor, worlds, draws.noise[0]))
 
     def part(tree: Any, group: int, axis: int) -> Any:
         return jax.tree.map(lambda x: jnp.split(x, groups, axis)[group], tree)
@@ -576,15 +741,16 @@ def _prepare(
 
 
 def _turn(
-    parts: Parts, policy: Policy, desk: _Desk, draws: _Draws, after: Float[Array, "all state"]
+    parts: Parts, actor: Actor, desk: _Desk, draws: _Draws, after: Float[Array, "all state"]
 ) -> tuple[_Desk, Float[Array, "seeds worlds turn"]]:
     """Go on from where a step has led: start the episodes that are due, and choose what comes next."""
     waits = parts.config.schedule.collect == "episodes"
     led = Physical(*jnp.split(_per_seed(after, parts.config.seeds), [_cuts(parts).qpos], axis=-1))
     begun = jax.tree.map(lambda x: x[desk.at], draws.fresh)
     worlds = go_on(parts.world, desk.worlds._replace(state=led), None if waits else lambda: begun)
-    noise = draws.noise[jnp.minimum(desk.at + 1, draws.noise.shape[0] - 1)]
-    action = jax.vmap(partial(act, parts))(policy, worlds, noise)
+    coming = jnp.minimum(desk.at + 1, draws.noise.shape[0] - 1)
+    worlds = _renew(parts, actor, worlds, jax.tree.map(lambda x: x[coming], draws.orders))
+    action = jax.vmap(partial(act, parts))(actor, worlds, draws.noise[coming])
     away: Any = ()
     return _Desk(worlds._replace(state=away), desk.at + 1), _pack(worlds, action)
 
@@ -596,7 +762,7 @@ def _finish(parts: Parts, state: TrainState, keys: EpochKeys, logs: tuple[_Log, 
     before, action = _unpack(cuts, turns)
     led = Physical(*jnp.split(after, [cuts.qpos], axis=-1))
     fresh = jax.vmap(partial(record, parts.world))(before, action, led)
-    running = before.age < parts.world.spec.episode_length
+    running = _running(parts, before.age)
 
     def in_order(tree: Any) -> Any:
         """[steps, seeds, worlds, ...] -> [seeds, steps * worlds, ...]: the first is the first in time."""
@@ -606,7 +772,7 @@ def _finish(parts: Parts, state: TrainState, keys: EpochKeys, logs: tuple[_Log, 
     worlds = _unpack(cuts, jnp.concatenate([log.last for log in logs], axis=1))[0]
     if parts.config.schedule.collect == "episodes":
         worlds = _fresh(parts, keys.fresh[0])
-    return _learn_all(parts, state._replace(worlds=worlds, lost=lost, key=keys.next), fresh, running, keys.learn)
+    return _learn_all(parts, state._replace(worlds=worlds, lost=lost, key=keys.next), fresh, before.age, keys.learn)
 
 
 def seed_mesh(seeds: int) -> Mesh:
@@ -618,38 +784,62 @@ def seed_mesh(seeds: int) -> Mesh:
 
 # --- looking at a learner --------------------------------------------------------------------------------------
 
-Player = Callable[[Policy, Float[Array, "seeds worlds skill"], Key[Array, " seeds"]], Rollout]
-"""Plays one episode per skill under every seed's policy; arrays of the rollout lead with the seed axis."""
+Player = Callable[[Any, Float[Array, "seeds worlds skill"], Key[Array, " seeds"]], Rollout]
+"""Plays one episode per skill under every seed's `performer`; arrays of the rollout lead with the seed axis."""
+
+
+def actions(
+    parts: Parts, performer: Any, obs: Float[Array, "worlds obs"], skill: Array, key: Key[Array, ""] | None = None
+) -> Float[Array, "worlds action"]:
+    """What skills do in some states: their mode, or a sample if there is a key. An upper level decides here and now."""
+    if parts.upper is not None:
+        return follow_goals(parts, performer, obs, _decided(parts, performer, obs, skill, key))
+    seen = parts.view.for_policy(obs)
+    return mode_actions(performer, seen, skill) if key is None else sample_actions(performer, seen, skill, key)[0]
+
+
+def _decided(parts: Parts, actor: Actor, obs: Array, orders: Array, key: Key[Array, ""] | None) -> Array:
+    """Orders of a batch of worlds with the goals set here; with a key they are drawn."""
+    return set_goals(parts, actor, obs, orders, None if key is None else jax.random.split(key, len(obs)))
 
 
 def make_player(parts: Parts, mode: bool = True) -> Player:
     """Episodes from the origin with mode actions or sampled ones, compiled on first use."""
     world, steps = parts.world.from_origin(), parts.world.spec.episode_length
+    led, without_goal = parts.upper is not None, lambda skill: skill
+    if isinstance(parts.orders, Orders):
+        without_goal = parts.orders.without_goal
 
-    def choose(policy: Policy, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
-        seen = parts.view.for_policy(obs)
-        return mode_actions(policy, seen, skill) if mode else sample_actions(policy, seen, skill, key)[0]
+    def choose(performer: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
+        if led:
+            return follow_goals(parts, performer, obs, skill)
+        return actions(parts, performer, obs, skill, None if mode else key)
 
-    def one_seed(policy: Policy, skill: Array, key: Key[Array, ""]) -> Rollout:
-        return play(world, parts.engine, partial(choose, policy), skill, key, steps)
+    def decide(performer: Any, obs: Array, orders: Array, key: Key[Array, ""]) -> Array:
+        return _decided(parts, performer, obs, orders, None if mode else key)
+
+    def episodes(choose: Any, decide: Any, performer: Any, skill: Array, key: Key[Array, ""]) -> Rollout:
+        by = (partial(decide, performer), parts.hold) if led else ()
+        orders = without_goal(skill)
+        rollout = play(world, parts.engine, partial(choose, performer), orders, key, steps, *by)
+        return rollout._replace(skill=skill)
 
     if parts.engine.compiles:
-        return jax.jit(jax.vmap(one_seed))
-    chosen = jax.jit(choose)
+        return jax.jit(jax.vmap(partial(episodes, choose, decide)))
+    compiled = partial(episodes, jax.jit(choose), jax.jit(decide))
 
-    def seed_by_seed(policy: Policy, skill: Array, keys: Key[Array, " seeds"]) -> Rollout:
+    def seed_by_seed(performer: Any, skill: Array, keys: Key[Array, " seeds"]) -> Rollout:
         def one(k: int) -> Rollout:
-            of_seed = jax.tree.map(lambda x: x[k], policy)
-            return play(world, parts.engine, partial(chosen, of_seed), skill[k], keys[k], steps)
+            return compiled(jax.tree.map(lambda x: x[k], performer), skill[k], keys[k])
 
         return jax.tree.map(lambda *x: np.stack(x), *(one(k) for k in range(len(skill))))
 
     return seed_by_seed
 
 
-def rollout(parts: Parts, policy: Policy, skill: Array, key: Key[Array, ""], mode: bool = True) -> Rollout:
-    """One episode per skill under one seed's policy, from the origin, with mode actions or sampled ones."""
-    one = jax.tree.map(lambda x: x[None], (policy, skill, key))
+def rollout(parts: Parts, performer: Any, skill: Array, key: Key[Array, ""], mode: bool = True) -> Rollout:
+    """One episode per skill under one seed's `performer`, from the origin, with mode actions or sampled ones."""
+    one = jax.tree.map(lambda x: x[None], (performer, skill, key))
     return jax.tree.map(lambda x: x[0], make_player(parts, mode)(*one))
 
 
@@ -658,11 +848,11 @@ def sample_skills(parts: Parts, keys: Key[Array, " seeds"], count: int) -> Float
     return jax.vmap(lambda key: jax.vmap(parts.skills.sample)(jax.random.split(key, count)))(keys)
 
 
-def make_probe(parts: Parts, episodes: int) -> Callable[[Policy], Rollout]:
+def make_probe(parts: Parts, episodes: int) -> Callable[[Any], Rollout]:
     """A look at all seeds: what random skills do, with mode actions, always the same skills and starts."""
     seeds = range(parts.config.seed, parts.config.seed + parts.config.seeds)
     keys = jnp.stack([jax.random.fold_in(jax.random.key(s), 1) for s in seeds])
     skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
     skill = sample_skills(parts, skill_keys, episodes)
     player = make_player(parts)
-    return lambda policy: player(policy, skill, play_keys)
+    return lambda performer: player(performer, skill, play_keys)

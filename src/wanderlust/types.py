@@ -41,6 +41,8 @@ class Transition(NamedTuple):
     """The time limit ended the episode: the world would have gone on."""
     start: Float[Array, "*batch obs"] | tuple[()] = ()
     """What was observed when the episode began; kept for methods that ask for it, and nothing otherwise."""
+    drift: Float[Array, "*batch obs"] | tuple[()] = ()
+    """By how much the observation changed per step over the block of steps this one is of; kept as `start` is."""
 
 
 class Rollout(NamedTuple):

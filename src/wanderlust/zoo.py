@@ -36,8 +36,10 @@ from wanderlust.methods.aps import without_memory
 from wanderlust.methods.csd import CsdState
 from wanderlust.methods.dads import without_statistics
 from wanderlust.methods.diayn import DiaynState
+from wanderlust.methods.edl import without_spread
 from wanderlust.methods.lsd import LsdState
 from wanderlust.methods.metra import MetraState
+from wanderlust.methods.smm import without_density
 from wanderlust.methods.vic import VicState
 from wanderlust.methods.visr import VisrState
 from wanderlust.nets import MLP, Policy, measure_spectral
@@ -93,6 +95,9 @@ STATES: Mapping[str, Callable[[MLP], Any]] = {
     "csd": lambda encoder: CsdState(
         encoder, MLP((), encoder.activation), jnp.zeros(()), opt=(), model_opt=(), multiplier_opt=()
     ),
+    # the density matters to learning alone
+    "smm": without_density,
+    "edl": without_spread,
     # norms again; a cell without the constraint does not read them
     "ablation": lambda encoder: AblationState(encoder, measure_spectral(encoder), opt=()),
 }
@@ -249,6 +254,8 @@ def publish(
     appears whole or not at all.
     """
     zoo = zoo or zoo_folder()
+    if run.config.method.name not in STATES:
+        raise UserError(f"{run.path} is a run of {run.config.method}, which the zoo has no form for yet")
     if not _NAME.fullmatch(name):
         raise UserError(f"--name is {name!r}; it must be lower-case letters, digits and hyphens, 64 at most")
     if (zoo / name).exists() and not replace:

@@ -1,17 +1,22 @@
-"""Zero-shot goal following: at every step the method's own choice of skill towards the goal, no further training."""
+"""Zero-shot goal following: at every step the method's own choice of skill towards the goal, no further training.
 
-from typing import NamedTuple
+LSD and METRA go by the direction from phi(s) to phi(g), at the length that skills have on average; DIAYN asks its
+discriminator which skill it expects at the goal. What each does is `towards` of its file under `methods/`.
+"""
+
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+import numpy as np
+from jaxtyping import Array, Float, Key
 
-from wanderlust.downstream.tasks import GoalState, GoalTask
+from wanderlust.downstream.playing import Chosen, Game, Hand, make_play, returns
+from wanderlust.downstream.tasks import GoalTask
 from wanderlust.envs import Physical
 from wanderlust.learned import Learned
 from wanderlust.methods.views import with_position
-from wanderlust.sac import mode_actions
-from wanderlust.train import Parts
+from wanderlust.train import Parts, actions, make_player, sample_skills
 
 
 class Followed(NamedTuple):
@@ -36,38 +41,59 @@ def act_towards(
     """What a batch of worlds does, each towards its goal: the mode action of the chosen skill, and the skill."""
     obs = jax.vmap(parts.world.observe)(state)
     skill = choose_skill(parts, learned, obs, goal)
-    return mode_actions(learned.policy, parts.view.for_policy(obs), skill), skill
+    return actions(parts, learned.policy, obs, skill), skill
+
+
+def zero_shot_hand(parts: Parts) -> Hand:
+    """Chooses the skill towards the goal anew at every step. Its player is a `Learned`."""
+
+    def choose(learned: Learned, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Chosen:
+        obs, goal = jnp.split(seen, [parts.world.spec.obs_dim], axis=1)
+        return Chosen(choose_skill(parts, learned, obs, goal))
+
+    return Hand(choose, lambda learned, obs, skill: actions(parts, learned.policy, obs, skill), hold=1)
 
 
 def follow(parts: Parts, learned: Learned, task: GoalTask, episodes: int, key: Key[Array, ""]) -> Followed:
-    """Play a goal task; `learned` is one seed's. The world's start is the world's own."""
-    start_key, goal_key, step_key = jax.random.split(key, 3)
-    position = jnp.array(parts.world.spec.position_dims)
+    """Play a goal task; `learned` is one seed's. Where the engine compiles, so does this."""
+    hand = zero_shot_hand(parts)
+    ours = Hand(lambda _, *seen: hand.choose(learned, *seen), lambda _, *seen: hand.act(learned, *seen), hand.hold)
+    turns = make_play(Game(task, task.arrange(parts.world), parts.engine), ours)((), key[None], episodes)
+    norms = jnp.linalg.norm(turns.chosen.skill, axis=-1)
+    return Followed(returns(turns)[0], jnp.sum(norms * turns.valid) / jnp.sum(turns.valid))
 
-    def where(state: Physical) -> Float[Array, "episodes xy"]:
-        return jax.vmap(parts.world.observe)(state)[:, position]
 
-    state = jax.vmap(parts.world.initial)(jax.random.split(start_key, episodes))
-    goal = jax.vmap(task.begin)(where(state), jax.random.split(goal_key, episodes))
+# --- what the skills' own speed allows --------------------------------------------------------------------------------
 
-    class Carry(NamedTuple):
-        state: Physical
-        goal: GoalState
-        over: Bool[Array, " episodes"]
-        returns: Float[Array, " episodes"]
-        norms: Float[Array, ""]
-        steps: Float[Array, ""]
 
-    def step(c: Carry, key: Key[Array, ""]) -> tuple[Carry, None]:
-        action, skill = act_towards(parts, learned, c.state, c.goal.goal)
-        state = parts.engine.step(c.state, action)
-        goal, reward, over = jax.vmap(task.step)(c.goal, where(state), jax.random.split(key, episodes))
-        norms = jnp.where(c.over, 0.0, jnp.linalg.norm(skill, axis=1))
-        returns = c.returns + jnp.where(c.over, 0.0, reward)
-        running = jnp.sum(~c.over, dtype=jnp.float32)
-        return Carry(state, goal, c.over | over, returns, c.norms + jnp.sum(norms), c.steps + running), None
+class Reach(NamedTuple):
+    """How far skills get in the time that a goal has, and which share of the goals that covers."""
 
-    zero = jnp.zeros(())
-    carry = Carry(state, goal, jnp.zeros(episodes, bool), jnp.zeros(episodes), zero, zero)
-    carry, _ = jax.lax.scan(step, carry, jax.random.split(step_key, task.horizon))
-    return Followed(carry.returns, carry.norms / carry.steps)
+    speed: float
+    """Metres per control step, as the crow flies."""
+    distance: float
+    """speed x time + radius."""
+    share: float
+    """Of the goals: those no farther away than that."""
+    bound: float
+    """What an episode would earn that reaches exactly these."""
+
+
+def within_reach(task: GoalTask, speed: float, draws: int = 100_000) -> Reach:
+    """Which goals a body could reach that goes straight there at this speed: a share of goals as they are drawn."""
+    here = jnp.zeros(1 + max(task.position_dims))
+    keys = jax.random.split(jax.random.key(0), draws)
+    goals = np.asarray(jax.jit(jax.vmap(lambda key: task.begin(here, key).goal))(keys))
+    distance = speed * task.slot + task.radius
+    share = float(np.mean(np.linalg.norm(goals, axis=1) <= distance))
+    return Reach(speed, distance, share, share * task.goals * task.reward)
+
+
+def skill_speed(parts: Parts, learned: Any, keys: Key[Array, " seeds"], episodes: int = 200) -> list[float]:
+    """Of every seed: the mean of ||x_T - x_0|| / T over random skills; T is the length of the world's episodes."""
+    skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    rollout = make_player(parts)(learned.policy, sample_skills(parts, skill_keys, episodes), play_keys)
+    position = np.asarray(rollout.obs)[..., list(parts.world.spec.position_dims)]
+    away = np.linalg.norm(position[:, -1] - position[:, 0], axis=-1)
+    speeds: list[float] = (away.mean(axis=1) / parts.world.spec.episode_length).tolist()
+    return speeds

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from wanderlust.config import BodyConfig
 from wanderlust.envs.base import Physical
-from wanderlust.envs.models import load_model
+from wanderlust.envs.models import Bars, load_model
 from wanderlust.envs.presets import PRESETS
 from wanderlust.types import EnvSpec
 
@@ -48,6 +48,8 @@ class Body:
     """A body on a floor without end. It does not step itself: an engine does."""
 
     config: BodyConfig
+    bars: Bars = ()
+    """Where bars lie across its way; a task's doing (CheetahHurdle), not the configuration's."""
 
     @property
     def spec(self) -> EnvSpec:
@@ -91,6 +93,10 @@ class Body:
 
     def from_origin(self) -> "Body":
         return self  # these bodies always start there, give or take the noise
+
+    def with_bars(self, bars: Bars) -> "Body":
+        """The same body with bars across its way; what it observes does not change."""
+        return dataclasses.replace(self, bars=bars)
 
     @property
     def _habits(self) -> Habits:

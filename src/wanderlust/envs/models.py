@@ -12,17 +12,20 @@ from wanderlust.config import BodyConfig
 
 FILES = {"ant": "ant.xml", "half-cheetah": "half_cheetah.xml", "humanoid": "humanoid.xml"}
 
+Bars = tuple[float, ...]
+"""Where bars lie across a body's way: their x."""
+
 
 @functools.cache
-def load_model(config: BodyConfig) -> mujoco.MjModel:
+def load_model(config: BodyConfig, bars: Bars = ()) -> mujoco.MjModel:
     """The compiled model of a body. It is shared: nobody may change it."""
-    return _compiled(_specified(config))
+    return _compiled(_specified(config, bars))
 
 
 @functools.cache
-def load_model_for_c(config: BodyConfig) -> mujoco.MjModel:
+def load_model_for_c(config: BodyConfig, bars: Bars = ()) -> mujoco.MjModel:
     """The same model as MuJoCo's own engine should have it: the same numbers come out, sooner. It is shared, too."""
-    spec = _specified(config)
+    spec = _specified(config, bars)
     # Where a state stops being finite, this engine would put the body back to its start and go on as if nothing had
     # happened: a transition that never was, and nobody told. MuJoCo Warp has no such reset, and refuses the flag.
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
@@ -32,9 +35,10 @@ def load_model_for_c(config: BodyConfig) -> mujoco.MjModel:
     return _compiled(spec)
 
 
-def _specified(config: BodyConfig) -> mujoco.MjSpec:
-    """A body's file and what its configuration changes in it."""
+def _specified(config: BodyConfig, bars: Bars) -> mujoco.MjSpec:
+    """A body's file, what its configuration changes in it, and what lies in its way."""
     spec = _open(FILES[config.name])
+    _lay(spec, bars)
     if config.solver == "newton":
         # Humanoid's file asks for PGS, which no GPU engine has. Newton solves the same problem to a smaller residual.
         # The other two files ask for nothing, and Newton is MuJoCo's default.
@@ -45,6 +49,24 @@ def _specified(config: BodyConfig) -> mujoco.MjSpec:
         # cones have no such choice. They cost the GPU about a third of its speed, so the files' pyramids stay default.
         spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     return spec
+
+
+def _lay(spec: mujoco.MjSpec, bars: Bars) -> None:
+    """Put bars across the way, as CheetahHurdle wants them: they float, from 17 to 23 cm above the floor.
+
+    They belong to the floor, so that they neither move nor count in the mass to which HalfCheetah's file scales the
+    body. A body's geoms collide with what has an affinity of 1, which in the files is the floor alone. Friction and
+    softness are the file's defaults, as the floor's are.
+    """
+    for x in bars:
+        spec.worldbody.add_geom(
+            name=f"bar at {x:g}",
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            size=[0.05, 1.0, 0.03],
+            pos=[x, 0.0, 0.2],
+            contype=1,
+            conaffinity=1,
+        )
 
 
 def _name_contacts(spec: mujoco.MjSpec) -> None:

@@ -42,6 +42,10 @@ class Engine(Protocol):
 
     def step(self, state: Physical, action: Float[Array, "worlds action"]) -> Physical: ...
 
+    def for_callers(self, count: int) -> "Engine":
+        """The engine that so many threads should use which call it at once."""
+        ...
+
     def check(self) -> None:
         """Raise if a buffer of the engine has overflowed since it was made: physics was wrong from there on."""
         ...
@@ -58,11 +62,18 @@ class JaxEngine:
     def step(self, state: Physical, action: Float[Array, "worlds action"]) -> Physical:
         return jax.vmap(self.world.step)(state, action)
 
+    def for_callers(self, count: int) -> "JaxEngine":
+        return self
+
     def check(self) -> None:
         pass
 
 
 # --- MuJoCo on CPU cores -------------------------------------------------------------------------------------------
+
+
+MANY_CORES = 8
+"""From here on callers share them out. On 16 cores two pools of 16 threads moved 10 Ants each in 0.74 ms, of 8 in 0.58."""
 
 
 class CEngine:
@@ -77,7 +88,8 @@ class CEngine:
     compiles = False
 
     def __init__(self, world: Body, threads: int | None = None) -> None:
-        self._model = load_model_for_c(world.config)
+        self._world = world
+        self._model = load_model_for_c(world.config, world.bars)
         self._threads = cores() if threads is None else threads
         ignore_warnings()
         self._mine = threading.local()
@@ -102,6 +114,13 @@ class CEngine:
         with np.errstate(over="ignore"):  # a body that breaks down may be beyond float32: infinite, and found as such
             end: Any = tools.path[:, -1].astype(np.float32)
         return Physical(qpos=end[:, 1 : 1 + nq], qvel=end[:, 1 + nq :])
+
+    def for_callers(self, count: int) -> "CEngine":
+        """The same for so many threads that call at once: each with its share of the cores.
+
+        Few cores are not shared out: while one caller does something else, the other should have them all.
+        """
+        return CEngine(self._world, self._threads // count) if self._threads >= MANY_CORES else self
 
     def _chunk(self, worlds: int) -> int:
         """Worlds a thread takes at a time: few enough that the last ones do not wait for one thread."""
@@ -164,7 +183,8 @@ CAPACITIES = {
     "humanoid": Capacity(contacts=32, rows=120),
 }
 """1.5 times or more the worst case seen in rollouts with random and with full actions from random poses
-(`tests/test_engines.py` measures it again): 11 contacts and 48 rows, 7 and 32, 19 and 76."""
+(`tests/test_engines.py` measures it again): 11 contacts and 48 rows, 7 and 32, 19 and 76. HalfCheetah among
+the bars of CheetahHurdle needs little more, 8 and 32 (`tests/test_tasks.py`)."""
 
 
 class WarpEngine:
@@ -178,8 +198,7 @@ class WarpEngine:
     compiles = True
 
     def __init__(self, world: Body) -> None:
-        self._config = world.config
-        self._model = load_model(world.config)
+        self._model = load_model(world.config, world.bars)
         self.capacity = CAPACITIES[world.config.name]
         self._simulations: dict[tuple[str, int], _Simulation] = {}
         self._lock = threading.Lock()
@@ -248,6 +267,9 @@ class WarpEngine:
         per_contact = 4 * 64
         per_world = 4 * (40 * model.nbody + 12 * model.nv * model.nv + 64 * model.nv + 24 * model.ngeom)
         return worlds * (per_world + room.rows * per_row + room.contacts * per_contact)
+
+    def for_callers(self, count: int) -> "WarpEngine":
+        return self
 
     def check(self) -> None:
         for (_, worlds), simulation in self._simulations.items():
@@ -344,8 +366,8 @@ def import_mujoco_warp() -> Any:
 # --- which one -----------------------------------------------------------------------------------------------------
 
 
-def make_engine(world: World, name: EngineName = "auto") -> Engine:
-    """The engine for a world; `auto` is resolved by `choose_engine`."""
+def make_engine(world: World, name: EngineName = "auto", threads: int | None = None) -> Engine:
+    """The engine for a world; `auto` is resolved by `choose_engine`. `threads` are those of `c`, all cores if None."""
     if name not in get_args(EngineName):
         raise UserError(f"engine is {name!r}; it must be one of {', '.join(get_args(EngineName))}")
     if isinstance(world, SelfStepping):
@@ -357,7 +379,7 @@ def make_engine(world: World, name: EngineName = "auto") -> Engine:
     if not isinstance(world, Body):
         raise TypeError(f"no engine moves {type(world).__name__}: it has no step of its own")
     picked = choose_engine(world, name)[0]
-    return WarpEngine(world) if picked == "warp" else CEngine(world)
+    return WarpEngine(world) if picked == "warp" else CEngine(world, threads)
 
 
 def choose_engine(world: World, name: EngineName = "auto") -> tuple[EngineName, str]:

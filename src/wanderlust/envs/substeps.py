@@ -30,7 +30,7 @@ class Substep(NamedTuple):
 
 def substeps(world: Body, state: Physical, action: NDArray[np.float32]) -> list[Substep]:
     """The physics steps of one control step of one world, up to the first whose result is not finite."""
-    model = load_model_for_c(world.config)
+    model = load_model_for_c(world.config, world.bars)
     data = mujoco.MjData(model)
     data.qpos[:], data.qvel[:] = state.qpos, state.qvel
     data.ctrl[:] = controls(model, np.asarray(action, np.float64))

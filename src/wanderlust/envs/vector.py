@@ -23,6 +23,10 @@ Act = Callable[
     [Float[Array, "worlds obs"], Float[Array, "worlds skill"], Key[Array, ""]], Float[Array, "worlds action"]
 ]
 """Actions of a batch of worlds from what they observe, their skills and a key."""
+Renew = Callable[
+    [Float[Array, "worlds obs"], Float[Array, "worlds skill"], Key[Array, ""]], Float[Array, "worlds skill"]
+]
+"""Other skills for a batch of worlds, from the same."""
 
 
 class Worlds(NamedTuple):
@@ -78,7 +82,7 @@ def go_on(world: World, led: Worlds, fresh: Callable[[], Worlds] | None) -> Worl
     if fresh is None:
         over = done | (led.age >= world.spec.episode_length)
         return ongoing._replace(age=jnp.where(over, world.spec.episode_length, ongoing.age))
-    return cast(Worlds, jax.lax.cond(jnp.any(done), lambda w: _where(done, fresh(), w), lambda w: w, ongoing))
+    return cast(Worlds, jax.lax.cond(jnp.any(done), lambda w: where_worlds(done, fresh(), w), lambda w: w, ongoing))
 
 
 def record(world: World, before: Worlds, action: Float[Array, "*batch action"], after: Physical) -> Transition:
@@ -100,6 +104,27 @@ def _ends(world: World, age: Array, after: Physical) -> tuple[Array, Array]:
     """Which episodes a step ends: by the world, and by the time limit."""
     terminated = jax.vmap(jax.vmap(world.terminated))(after)
     return terminated, (age + 1 >= world.spec.episode_length) & ~terminated
+
+
+def drift(collected: Transition, age: Int[Array, "steps *worlds"], block: int) -> Float[Array, "steps *worlds obs"]:
+    """The change of the observation per step over the block of steps that each step of a collection belongs to.
+
+    An episode is cut into blocks of `block` steps by its age. A block that its episode ends is short, and counts as if
+    the rest of it had changed nothing. One of which the collection holds a piece is judged by that piece.
+    """
+    steps = age.shape[0]
+    at = jnp.broadcast_to(jnp.arange(steps).reshape(-1, *[1] * (age.ndim - 1)), age.shape)
+    whole_from = age % block == 0
+    whole_to = ((age + 1) % block == 0) | collected.terminated | collected.truncated
+    first = jax.lax.cummax(jnp.where(whole_from, at, 0), axis=0)
+    last = jax.lax.cummin(jnp.where(whole_to, at, steps - 1), axis=0, reverse=True)
+
+    def pick(x: Array, index: Array) -> Array:
+        return jnp.take_along_axis(x, index.reshape(index.shape + (1,) * (x.ndim - index.ndim)), axis=0)
+
+    whole = pick(whole_from, first) & pick(whole_to, last)
+    length = jnp.where(whole, block, last - first + 1)
+    return (pick(collected.next_obs, last) - pick(collected.obs, first)) / length[..., None]
 
 
 class Lost(NamedTuple):
@@ -136,32 +161,45 @@ def look_for_lost(
 
 
 def play(
-    world: World, engine: Engine, act: Act, skill: Float[Array, "worlds skill"], key: Key[Array, ""], steps: int
+    world: World,
+    engine: Engine,
+    act: Act,
+    skill: Float[Array, "worlds skill"],
+    key: Key[Array, ""],
+    steps: int,
+    renew: Renew | None = None,
+    hold: int = 1,
 ) -> Rollout:
     """One episode per given skill, `steps` long; a world that terminates stays where it ended.
 
-    So does one whose physics breaks down: at the last state that meant something.
-    Runs inside a compiled program if the engine does; otherwise `act` should be a compiled function.
+    So does one whose physics breaks down: at the last state that meant something. With `renew`, what `act` reads is
+    `skill` no longer: it is made anew before the first step and again every `hold` steps.
+    Runs inside a compiled program if the engine does; otherwise `act` and `renew` should be compiled functions.
     """
     count = skill.shape[0]
     start_key, step_key = jax.random.split(key)
     start = jax.vmap(world.initial)(jax.random.split(start_key, count))
+    if not engine.compiles:
+        return _play_on_host(world, engine, act, skill, start, step_key, steps, renew, hold)
 
-    def step(
-        carry: tuple[Physical, Bool[Array, " worlds"]], key: Key[Array, ""]
-    ) -> tuple[tuple[Physical, Bool[Array, " worlds"]], tuple[Array, Array, Array]]:
-        state, alive = carry
-        action = act(jax.vmap(world.observe)(state), skill, key)
+    Carry = tuple[Physical, Bool[Array, " worlds"], Float[Array, "worlds skill"]]  # noqa: N806 - a type
+
+    def step(carry: Carry, now: tuple[Int[Array, ""], Key[Array, ""]]) -> tuple[Carry, tuple[Array, Array, Array]]:
+        (state, alive, orders), (at, key) = carry, now
+        obs = jax.vmap(world.observe)(state)
+        if renew is not None:
+            renewed = lambda orders: renew(obs, orders, jax.random.fold_in(key, 1))  # noqa: E731
+            orders = jax.lax.cond(at % hold == 0, renewed, lambda orders: orders, orders)
+        action = act(obs, orders, key)
         after = engine.step(state, action)
         alive = alive & sane(after)
-        state = _where(alive, after, state)
+        state = where_worlds(alive, after, state)
         alive = alive & ~jax.vmap(world.terminated)(state)
-        return (state, alive), (jax.vmap(world.observe)(state), action, alive)
+        return (state, alive, orders), (jax.vmap(world.observe)(state), action, alive)
 
     alive = jnp.ones(count, bool)
-    if not engine.compiles:
-        return _play_on_host(world, engine, act, skill, start, step_key, steps)
-    _, (obs, action, later) = jax.lax.scan(step, (start, alive), jax.random.split(step_key, steps))
+    times = jnp.arange(steps), jax.random.split(step_key, steps)
+    _, (obs, action, later) = jax.lax.scan(step, (start, alive, skill), times)
     first = jax.vmap(world.observe)(start)
     return Rollout(
         obs=jnp.concatenate([first[None], obs]),
@@ -172,7 +210,15 @@ def play(
 
 
 def _play_on_host(
-    world: World, engine: Engine, act: Act, skill: Array, start: Physical, key: Key[Array, ""], steps: int
+    world: World,
+    engine: Engine,
+    act: Act,
+    skill: Array,
+    start: Physical,
+    key: Key[Array, ""],
+    steps: int,
+    renew: Renew | None,
+    hold: int,
 ) -> Rollout:
     """The same with the engine outside: one compiled call to look and act, one call of the engine, in turn."""
     look = _compiled_look(cast(Hashable, world))
@@ -180,8 +226,11 @@ def _play_on_host(
     obs, _ = jax.device_get(look(state))
     alive: Any = np.ones(len(obs), bool)
     seen, actions, lives = [obs], [], [alive]
-    for step_key in jax.random.split(key, steps):
-        action: Any = np.asarray(act(obs, skill, step_key))
+    orders = skill
+    for at, step_key in enumerate(jax.random.split(key, steps)):
+        if renew is not None and at % hold == 0:
+            orders = renew(obs, orders, jax.random.fold_in(step_key, 1))
+        action: Any = np.asarray(act(obs, orders, step_key))
         after = engine.step(state, action)
         alive = alive & sane(after)
         state = jax.tree.map(lambda new, old, alive=alive: np.where(alive[:, None], new, old), after, state)
@@ -200,6 +249,6 @@ def _compiled_look(world: Any) -> Callable[[Physical], tuple[Array, Array]]:
     return jax.jit(lambda state: (jax.vmap(world.observe)(state), jax.vmap(world.terminated)(state)))
 
 
-def _where(mask: Bool[Array, "*worlds"], yes: T, no: T) -> T:
+def where_worlds(mask: Bool[Array, "*worlds"], yes: T, no: T) -> T:
     """Pick whole worlds from one of two batches."""
     return jax.tree.map(lambda y, n: jnp.where(mask.reshape(mask.shape + (1,) * (y.ndim - mask.ndim)), y, n), yes, no)

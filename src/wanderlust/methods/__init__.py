@@ -11,16 +11,20 @@ from wanderlust.methods.base import Method
 from wanderlust.methods.csd import Csd
 from wanderlust.methods.dads import Dads
 from wanderlust.methods.diayn import Diayn
+from wanderlust.methods.edl import Edl
+from wanderlust.methods.ibol import Ibol
+from wanderlust.methods.linearizer import Linearizer
 from wanderlust.methods.lsd import Lsd
 from wanderlust.methods.metra import Metra
+from wanderlust.methods.smm import Smm
 from wanderlust.methods.vic import Vic
 from wanderlust.methods.views import View
 from wanderlust.methods.visr import Visr
 from wanderlust.skills import SkillSpace
 
-__all__ = ["DESCRIPTIONS", "FROM_THE_START", "VIEWS", "Method", "View", "make_method", "parse_method"]
+__all__ = ["DESCRIPTIONS", "FROM_THE_START", "VIEWS", "WITHOUT_GOALS", "Method", "View", "make_method", "parse_method"]
 
-_METHODS: dict[str, Callable[[Any, SkillSpace], Method]] = {
+_METHODS: dict[str, Callable[[Any, SkillSpace], Any]] = {
     "lsd": Lsd,
     "diayn": Diayn,
     "dads": Dads,
@@ -29,12 +33,20 @@ _METHODS: dict[str, Callable[[Any, SkillSpace], Method]] = {
     "aps": Aps,
     "metra": Metra,
     "csd": Csd,
+    "smm": Smm,
+    "edl": Edl,
+    "linearizer": Linearizer,
+    "ibol": Ibol,
     "ablation": Ablation,
 }
-"""Each takes the configuration of its own name (`config.py`)."""
+"""Each takes the configuration of its own name (`config.py`) and is a `Method`; Ibol, instead of rewarding steps,
+learns from trajectories."""
 
 FROM_THE_START = ("vic",)
 """Methods that look at what an episode began with (`Transition.start`)."""
+
+WITHOUT_GOALS = ("ibol",)
+"""Methods that cannot choose a skill towards a goal."""
 
 DESCRIPTIONS = {
     "lsd": "Lipschitz-constrained Skill Discovery: skills that travel far, each along its own direction",
@@ -45,6 +57,10 @@ DESCRIPTIONS = {
     "vic": "Variational Intrinsic Control: skills that can be told from where an episode began and ended",
     "metra": "Metric-Aware Abstraction: skills that cross what takes many steps, each along its own direction",
     "csd": "Controllability-aware Skill Discovery: skills that move what is hard to move, each in its own direction",
+    "smm": "State Marginal Matching: a few skills that together visit everything; EDL explores with it",
+    "edl": "Explore, Discover and Learn: SMM explores, a VQ-VAE picks goals among what it found, a skill reaches each",
+    "linearizer": "the lower level of IBOL: moves the state along goals, one number for each of its entries",
+    "ibol": "Information Bottleneck Option Learning: skills that set a linearizer's goals, learned from trajectories",
     "ablation": "one cell of the LSD paper's ablation grid, picked by method.form, method.states and method.spectral",
 }
 

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from jaxtyping import Array, Float, Key
 
+from wanderlust.errors import UserError
+from wanderlust.skills import DiscreteSkills, SkillSpace
 from wanderlust.types import Transition
 
 Metrics = dict[str, Float[Array, ""]]
@@ -37,3 +39,9 @@ class Method(Protocol):
     ) -> Float[Array, "batch skill"]:
         """The skill that leads from each observation to its goal, with no further training."""
         ...
+
+
+def discrete_only(method: str, skills: SkillSpace, usual: int) -> None:
+    """Refuse continuous skills for a method that has none."""
+    if not isinstance(skills, DiscreteSkills):
+        raise UserError(f"{method} has discrete skills only; say how many with --discrete {usual}")

@@ -40,7 +40,13 @@ class View:
     def transition_for_method(self, batch: Transition) -> Transition:
         """A batch as the method sees it."""
         start = batch.start if isinstance(batch.start, tuple) else self.for_method(batch.start)
-        return batch._replace(obs=self.for_method(batch.obs), next_obs=self.for_method(batch.next_obs), start=start)
+        drift = batch.drift if isinstance(batch.drift, tuple) else self._change_for_method(batch.drift)
+        obs, next_obs = self.for_method(batch.obs), self.for_method(batch.next_obs)
+        return batch._replace(obs=obs, next_obs=next_obs, start=start, drift=drift)
+
+    def _change_for_method(self, change: Float[Array, "*batch obs"]) -> Float[Array, "*batch seen"]:
+        """A difference of observations is scaled as they are, and not shifted."""
+        return self.for_method(change) - self.for_method(jnp.zeros_like(change))
 
     @property
     def _position(self) -> Array:

@@ -3,7 +3,8 @@
 The paper's figures 2 and 3 and its figure of the average normalised state difference, which give no numbers. Every row
 takes the schedule of LSD, so all have the same environment steps and gradient steps, also those of METRA and CSD, whose
 own papers have other schedules, and the same actor and critics. A row's own are its method, its skills and what its
-rewards are weighed against. `random` is the floor.
+rewards are weighed against. Stages share what others have for one. The paper's figure shows EDL's first stage alone,
+which is `smm` here. `random` is the floor.
 """
 
 import dataclasses
@@ -18,7 +19,8 @@ import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
-from wanderlust.config import RunConfig, SkillConfig, with_changes
+from wanderlust import stages
+from wanderlust.config import IbolConfig, RunConfig, SacConfig, SkillConfig, StagedConfig, with_changes
 from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.vector import play
 from wanderlust.errors import UserError
@@ -26,17 +28,17 @@ from wanderlust.files import ArrayFile, write_arrays
 from wanderlust.methods import make_method
 from wanderlust.metrics import coverage, summarise, travelled
 from wanderlust.plots import show_paths, skill_colours
-from wanderlust.recipes import DEFAULT, get_recipe
+from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
 from wanderlust.reproduce import study
 from wanderlust.reproduce.study import Facts, Files, Study
 from wanderlust.skills import make_skills
 from wanderlust.types import Rollout
 
 RANDOM = "random"
-VARIANTS = tuple(f"{method}-{view}" for method in ("diayn", "dads") for view in ("xyo", "xy", "o"))
+VARIANTS = (*(f"{method}-{view}" for method in ("diayn", "dads") for view in ("xyo", "xy", "o")), "ibol-o")
 """Methods with feature engineering: what the networks see was chosen by hand."""
-CONTINUOUS = ("lsd", "dads", "diayn", "visr", "aps", "metra", "csd", *VARIANTS, RANDOM)
-DISCRETE = ("lsd", "dads", "diayn", "metra", "csd", RANDOM)
+CONTINUOUS = ("lsd", "dads", "diayn", "visr", "smm", "edl", "aps", "ibol", "metra", "csd", *VARIANTS, RANDOM)
+DISCRETE = ("lsd", "dads", "diayn", "edl", "metra", "csd", RANDOM)
 
 OWN_SAC = ("alpha", "learn_alpha", "alive_bonus")
 """What rewards are weighed against, which depends on their scale: recipes have it for each method."""
@@ -156,11 +158,31 @@ def _row(
 def row_config(name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]) -> RunConfig:
     """The recipe's method, skills and reward scale for a row, with all else, the schedule foremost, as for LSD."""
     schedule = get_recipe(recipe, shared.env.name, "lsd", space).schedule
-    own = get_recipe(recipe, shared.env.name, name, space)
-    own = with_changes(dataclasses.replace(own, schedule=schedule), changes)
+    usual = usual_skills(name)
+    only_discrete = (space.kind, usual.kind) == ("continuous", "discrete")
+    own = get_recipe(recipe, shared.env.name, name, usual if only_discrete else space)
+    episodes = isinstance(own.method, IbolConfig)  # its last stage learns from whole ones
+    own = with_changes(own if episodes else dataclasses.replace(own, schedule=schedule), changes)
     make_method(own.method, make_skills(own.skills))  # what cannot be is refused before anything is trained
-    sac = dataclasses.replace(shared.sac, **{name: getattr(own.sac, name) for name in OWN_SAC})
-    return dataclasses.replace(shared, method=own.method, skills=own.skills, sac=sac)
+    sac = _weighed(shared.sac, own.sac)
+    schedule = own.schedule if episodes else shared.schedule
+    config = dataclasses.replace(shared, method=own.method, skills=own.skills, sac=sac, schedule=schedule)
+    return _together(config, shared)
+
+
+def _weighed(sac: SacConfig, own: SacConfig) -> SacConfig:
+    return dataclasses.replace(sac, **{name: getattr(own, name) for name in OWN_SAC})
+
+
+def _together(config: RunConfig, shared: RunConfig) -> RunConfig:
+    """A row's stages with the schedule of LSD each (IBOL: as its recipe has it), and no more steps in all than LSD."""
+    if not isinstance(config.method, StagedConfig):
+        return config
+    first = config.method.first
+    schedule = first.schedule if isinstance(config.method, IbolConfig) else shared.schedule
+    first = dataclasses.replace(first, sac=_weighed(shared.sac, first.sac), schedule=schedule)
+    config = dataclasses.replace(config, method=dataclasses.replace(config.method, first=first))
+    return stages.with_steps(config, shared.schedule.epochs * shared.schedule.collection)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from wanderlust import devices, discovery
+from wanderlust import devices, discovery, stages
 from wanderlust.config import RunConfig, SkillConfig, with_changes
 from wanderlust.errors import UserError
 from wanderlust.evaluate import evaluate
@@ -145,26 +145,35 @@ class Trained:
 
     @property
     def plan(self) -> str:
-        return f"{self.config.seeds} seeds, {self.config.schedule.epochs:,} epochs"
+        first = stages.earlier(self.config)
+        epochs = self.config.schedule.epochs + (first.schedule.epochs if first else 0)
+        return f"{self.config.seeds} seeds, {epochs:,} epochs"
 
     def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
         run = _opened(self.config, folder)
         _train(run, quiet)
-        schedule, last = run.config.schedule, run.metrics()[-1]
+        every = stages.runs(run)
+        lasts = [one.metrics()[-1] for one in every]
         evaluation = evaluate(run, episodes, engine=run.config.engine)
-        updates = schedule.epochs * schedule.sac_steps
-        trained = last.get("train_seconds")
+        before = sum(int(last["env_steps"]) for last in lasts[:-1])
+        updates = sum(one.config.schedule.epochs * one.config.schedule.sac_steps for one in every)
+        trained: list[Any] = [last.get("train_seconds") for last in lasts]
         return {
-            "epochs": schedule.epochs,
-            "env_steps_per_seed": evaluation["env_steps"],
-            "updates_per_seed": {"sac": updates, "phi": schedule.epochs * schedule.method_steps},
-            "training_seconds": last["seconds"],
+            "epochs": sum(one.config.schedule.epochs for one in every),
+            "env_steps_per_seed": before + evaluation["env_steps"],
+            "updates_per_seed": {"sac": updates, "phi": sum(_phi_updates(one.config) for one in every)},
+            "training_seconds": sum(last["seconds"] for last in lasts),
             # of all seeds together, physics included; compilation is not
-            "training_seconds_per_1000_updates": None if trained is None else 1000 * trained / updates,
+            "training_seconds_per_1000_updates": None if None in trained else 1000 * sum(trained) / updates,
             "trained_at_commit": run.commit(),
             "measured": measured_where(run.config),
             "metrics": evaluation["metrics"],
         }
+
+
+def _phi_updates(config: RunConfig) -> int:
+    learns_only_a_policy = config.method.name in ("edl", "linearizer")
+    return 0 if learns_only_a_policy else config.schedule.epochs * config.schedule.method_steps
 
 
 def measured_where(config: RunConfig) -> Facts:
@@ -201,7 +210,7 @@ def shared_config(
 def _opened(config: RunConfig, path: Path) -> Run:
     """The run of a row, made or found."""
     if not path.exists():
-        return discovery.start(config, path)
+        return stages.start(config, path)
     run = Run.open(path)
     if run.config != config:
         raise UserError(f"{path} holds a run with another configuration; choose another --work folder")
@@ -212,13 +221,14 @@ def _train(run: Run, quiet: bool) -> None:
     """Train a run to its end, unless it is there. Of its checkpoints, which hold the replay, only the last is kept."""
     unfinished = max(run.checkpoints(), default=0) < run.config.schedule.epochs
     try:
-        stopped = unfinished and discovery.run_training(run, quiet=quiet).reason == "interrupted"
+        stopped = unfinished and stages.train_run(run, quiet=quiet).reason == "interrupted"
     except UserError as error:
         raise TrainingError(str(error)) from error
     if stopped:
         raise KeyboardInterrupt(f"stopped; the same command goes on from the checkpoint in {run.path}")
-    for earlier in list(run.checkpoints().values())[:-1]:
-        earlier.unlink()
+    for one in stages.runs(run):
+        for checkpoint in list(one.checkpoints().values())[:-1]:
+            checkpoint.unlink()
 
 
 # --- the file of results -------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""Goal tasks: rewards over a world's positions, not new physics. Written for one world and batched by the caller.
+"""Goal tasks: reach places.
 
 One rule covers both kinds of the paper's appendix: up to X goals, each with Y steps of its own; reaching a goal (its
 distance is at most the radius) pays the reward and calls the next one, running out of steps calls it too. `-Goal` is
 X = 1 with a goal around the origin, `-MultiGoals` draws each goal around the body. A reach in the very first step of
-an episode is not paid, as in the released code.
+an episode is not paid, as in the released code. The goal is observed in absolute coordinates.
 """
 
 import dataclasses
@@ -13,6 +13,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
+
+from wanderlust.downstream.tasks.base import Score
+from wanderlust.envs import World
 
 
 class GoalState(NamedTuple):
@@ -28,7 +31,7 @@ class GoalState(NamedTuple):
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["goal_range", "radius", "reward"],
-    meta_fields=["name", "goals", "slot", "dims"],
+    meta_fields=["name", "env", "goals", "slot", "position_dims"],
 )
 @dataclasses.dataclass(frozen=True)
 class GoalTask:
@@ -38,39 +41,64 @@ class GoalTask:
     """
 
     name: str
+    env: str
     goals: int
     slot: int
     goal_range: float
     radius: float
     reward: float
-    dims: int = 2
+    position_dims: tuple[int, ...] = (0, 1)
+    """Which entries of the observation say where the body is."""
 
     @property
     def horizon(self) -> int:
         """The most steps an episode can take."""
         return self.goals * self.slot
 
-    def begin(self, position: Float[Array, " xy"], key: Key[Array, ""]) -> GoalState:
+    @property
+    def entries(self) -> int:
+        return len(self.position_dims)
+
+    def arrange(self, world: World) -> World:
+        return world.from_origin()
+
+    def begin(self, obs: Float[Array, " obs"], key: Key[Array, ""]) -> GoalState:
         """The first goal. `-Goal` tasks draw it around the origin, which is where bodies start."""
-        centre = jnp.zeros(self.dims) if self.goals == 1 else position
+        position = self._position(obs)
+        centre = jnp.zeros_like(position) if self.goals == 1 else position
         return GoalState(self._draw(centre, key), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
 
-    def step(
-        self, state: GoalState, position: Float[Array, " xy"], key: Key[Array, ""]
-    ) -> tuple[GoalState, Float[Array, ""], Bool[Array, ""]]:
-        """Score the position a step led to: the next state, the reward, and whether the episode is over."""
+    def step(self, state: GoalState, obs: Float[Array, " obs"], key: Key[Array, ""]) -> tuple[GoalState, Score]:
+        position = self._position(obs)
         near = jnp.linalg.norm(position - state.goal) <= self.radius
         reached = near & state.started
         clock = state.clock + 1
         next_slot = (clock + self.slot - 1) // self.slot * self.slot
         clock = jnp.where(reached, next_slot, clock)
-        goal = jnp.where(clock % self.slot == 0, self._draw(position, key), state.goal)
+        over = clock >= self.horizon
+        called = (clock % self.slot == 0) & ~over  # the last goal stays: there is no X + 1st
+        goal = jnp.where(called, self._draw(position, key), state.goal)
         reward = jnp.where(reached, self.reward, 0.0)
-        return GoalState(goal, clock, jnp.ones((), bool)), reward, clock >= self.horizon
+        return GoalState(goal, clock, jnp.ones((), bool)), Score(reward, over & reached, over & ~reached)
+
+    def observe(self, state: GoalState, obs: Float[Array, " obs"]) -> Float[Array, " xy"]:
+        return state.goal
+
+    def _position(self, obs: Float[Array, " obs"]) -> Float[Array, " xy"]:
+        return obs[jnp.array(self.position_dims)]
 
     def _draw(self, centre: Float[Array, " xy"], key: Key[Array, ""]) -> Float[Array, " xy"]:
-        return centre + jax.random.uniform(key, (self.dims,), minval=-self.goal_range, maxval=self.goal_range)
+        return centre + jax.random.uniform(key, centre.shape, minval=-self.goal_range, maxval=self.goal_range)
 
+
+# --- the paper's -----------------------------------------------------------------------------------------------------
+
+GOAL_TASKS = (
+    GoalTask("ant-goal", "ant", goals=1, slot=200, goal_range=50.0, radius=3.0, reward=10.0),
+    GoalTask("ant-multi-goals", "ant", goals=4, slot=50, goal_range=15.0, radius=3.0, reward=2.5),
+    GoalTask("humanoid-goal", "humanoid", goals=1, slot=1000, goal_range=20.0, radius=3.0, reward=10.0),
+    GoalTask("humanoid-multi-goals", "humanoid", goals=4, slot=250, goal_range=7.5, radius=3.0, reward=2.5),
+)
 
 POINT_RADIUS = 3.0
 """The paper does not give PointEnv's reach radius; 3 is what it uses for the goal tasks of Ant and Humanoid."""
@@ -78,9 +106,9 @@ POINT_RADIUS = 3.0
 
 def point_goal(goal_range: float, radius: float = POINT_RADIUS) -> GoalTask:
     """PointGoal: one goal in [-g_s, g_s]^2 within 100 steps, reward 1."""
-    return GoalTask("PointGoal", goals=1, slot=100, goal_range=goal_range, radius=radius, reward=1.0)
+    return GoalTask("point-goal", "point", goals=1, slot=100, goal_range=goal_range, radius=radius, reward=1.0)
 
 
 def point_multi_goals(goal_range: float, radius: float = POINT_RADIUS) -> GoalTask:
     """PointMultiGoals: four goals, each within [-g_m, g_m]^2 of the body, 100 steps each, reward 1 each."""
-    return GoalTask("PointMultiGoals", goals=4, slot=100, goal_range=goal_range, radius=radius, reward=1.0)
+    return GoalTask("point-multi-goals", "point", goals=4, slot=100, goal_range=goal_range, radius=radius, reward=1.0)

@@ -1,0 +1,95 @@
+"""The only home of the numbers of controllers over skills: (recipe, learner) -> setting; and how long skills are held.
+
+`paper` is the published setting (the appendix on downstream tasks), `fast` is for a GPU, `laptop` for CPU cores.
+"""
+
+import dataclasses
+
+from wanderlust.config import SacConfig
+from wanderlust.errors import UserError
+from wanderlust.ppo import PpoConfig
+
+LARGEST_SKILL = 2.0
+"""Continuous skills are chosen from [-2, 2]^d, as in the paper."""
+
+HOLD, HOLDS = 25, {"humanoid": 125, "point": 10}
+"""Control steps that a skill is held; the paper's, but for PointEnv, whose episodes are of 10 steps."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """How a controller learns: an epoch plays some episodes, and then makes some gradient steps."""
+
+    learner: SacConfig | PpoConfig
+    epochs: int
+    episodes: int
+    """Of one epoch, per seed; played side by side."""
+    steps: int
+    """Gradient steps of an epoch."""
+    batch: int
+    """Choices that a gradient step reads, drawn with replacement; 0 reads all of the epoch's."""
+    collections: int = 1
+    """Epochs whose choices are kept to learn from; 1 is on-policy."""
+    statistics_rate: float = 1e-3
+    """What one observation moves the running mean and variance by which the controller sees."""
+    log_every: int = 10
+    """Epochs between two points of the learning curve; also how often it can stop."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "episodes", "steps", "collections", "log_every"):
+            if getattr(self, name) < 1:
+                raise UserError(f"--{name} is {getattr(self, name)}; it must be at least 1")
+
+
+_SAC_PAPER = SacConfig(
+    hidden=(512, 512),
+    policy_learning_rate=3e-4,
+    critic_learning_rate=3e-4,
+    alpha_learning_rate=3e-4,
+    discount=0.995,
+    learn_alpha=True,
+)
+"""One target update an epoch and no value beyond the time limit, as in the code of the authors' lineage."""
+
+_SAC_FAST = dataclasses.replace(
+    _SAC_PAPER, target_update="step", policy_learning_rate=1e-3, critic_learning_rate=1e-3, alpha_learning_rate=1e-3
+)
+
+SETTINGS = {
+    ("paper", "sac"): Setting(_SAC_PAPER, epochs=5000, episodes=10, steps=4, batch=0, log_every=50),
+    ("paper", "ppo"): Setting(PpoConfig(), epochs=1000, episodes=64, steps=10, batch=256),
+    ("fast", "sac"): Setting(
+        _SAC_FAST, epochs=60, episodes=1024, steps=128, batch=2048, collections=8, statistics_rate=1e-4, log_every=2
+    ),
+    ("fast", "ppo"): Setting(
+        PpoConfig(learning_rate=1e-3),
+        epochs=100,
+        episodes=1024,
+        steps=32,
+        batch=2048,
+        statistics_rate=1e-4,
+        log_every=2,
+    ),
+    ("laptop", "sac"): Setting(
+        dataclasses.replace(_SAC_FAST, hidden=(128, 128)),
+        epochs=100,
+        episodes=50,
+        steps=64,
+        batch=256,
+        collections=20,
+        log_every=5,
+    ),
+    ("laptop", "ppo"): Setting(
+        PpoConfig(hidden=(128, 128), learning_rate=1e-3), epochs=100, episodes=100, steps=20, batch=256, log_every=5
+    ),
+}
+"""Epochs are not in the paper; of its code's lineage, SAC's are."""
+
+RECIPES = tuple(dict.fromkeys(recipe for recipe, _ in SETTINGS))
+
+
+def get_setting(recipe: str, learner: str) -> Setting:
+    """The numbers of a recipe for a learner, `sac` or `ppo`."""
+    if recipe not in RECIPES:
+        raise UserError(f"--recipe is {recipe!r}; controllers have {', '.join(RECIPES)}")
+    return SETTINGS[recipe, learner]

@@ -1,0 +1,73 @@
+"""Downstream tasks by name. Fetch's goals will join with their worlds."""
+
+import dataclasses
+import math
+from typing import Any
+
+from wanderlust.downstream.tasks.base import Score, Task
+from wanderlust.downstream.tasks.goals import (
+    GOAL_TASKS,
+    POINT_RADIUS,
+    GoalState,
+    GoalTask,
+    point_goal,
+    point_multi_goals,
+)
+from wanderlust.downstream.tasks.hurdles import HurdleTask
+from wanderlust.downstream.tasks.turns import QuaternionTask, RotationTask
+from wanderlust.errors import UserError
+
+__all__ = [
+    "POINT_RADIUS",
+    "TASKS",
+    "AnyTask",
+    "GoalState",
+    "GoalTask",
+    "Score",
+    "Task",
+    "gym_id",
+    "make_task",
+    "point_goal",
+    "point_multi_goals",
+]
+
+AnyTask = GoalTask | HurdleTask | RotationTask | QuaternionTask
+
+TASKS: dict[str, AnyTask] = {
+    task.name: task
+    for task in (
+        *GOAL_TASKS,
+        HurdleTask(),
+        RotationTask(),
+        QuaternionTask(),
+        point_goal(10.0),
+        point_multi_goals(10.0),
+    )
+}
+"""The paper's tasks. It plays PointEnv's with several ranges; the smallest is the one that is not said."""
+
+_FIXED = ("name", "env", "entries", "position_dims", "quaternion_dims")
+"""What a task cannot be given otherwise: it would be another task."""
+
+
+def make_task(name: str, **changes: float) -> AnyTask:
+    """A task by its name, with numbers of your own in place of some of the paper's: ``radius=1.0``."""
+    if name not in TASKS:
+        raise UserError(f"there is no task {name!r}; known: {', '.join(TASKS)}")
+    task = TASKS[name]
+    known = {f.name: getattr(task, f.name) for f in dataclasses.fields(task) if f.name not in _FIXED}
+    for key, value in changes.items():
+        if key not in known:
+            raise UserError(f"{name} has no {key!r} to change; it has {', '.join(known)}")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        whole = isinstance(known[key], int)
+        if not number or not 0 < value < math.inf or (whole and value != int(value)):
+            kind = "whole number" if whole else "finite number"
+            raise UserError(f"{name}: {key} is {value!r}; it must be a positive {kind}")
+    fields: dict[str, Any] = {key: type(known[key])(value) for key, value in changes.items()}
+    return dataclasses.replace(task, **fields)
+
+
+def gym_id(name: str) -> str:
+    """What Gymnasium calls a task: ``wanderlust/AntMultiGoals-v0`` is ``ant-multi-goals``."""
+    return f"wanderlust/{''.join(part.capitalize() for part in name.split('-'))}-v0"

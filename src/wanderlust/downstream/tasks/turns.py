@@ -1,0 +1,108 @@
+"""AntRotation and AntQuaternion (the paper's appendix): turn to a heading, or to any orientation in space.
+
+Coming closer than a threshold pays once and ends the episode; not in its very first step, as in the goal tasks. The
+paper says neither how targets are drawn nor how they are observed: here uniformly over all headings and over all
+rotations, and as the point on the circle and the quaternion with which the distance is measured.
+"""
+
+import abc
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from wanderlust.downstream.tasks.base import Score
+from wanderlust.envs import World
+
+
+class TurnState(NamedTuple):
+    """Where to turn, and how many steps have been made."""
+
+    target: Float[Array, " target"]
+    age: Int[Array, ""]
+
+
+@dataclasses.dataclass(frozen=True)
+class TurnTask(abc.ABC):
+    """What both have in common: the distance to the target must fall below `threshold`."""
+
+    name: str
+    entries: int
+    threshold: float
+    env: str = "ant"
+    horizon: int = 200
+    reward: float = 10.0
+    quaternion_dims: tuple[int, ...] = (3, 4, 5, 6)
+    """Which entries of the observation say how the body is turned, w first."""
+
+    def arrange(self, world: World) -> World:
+        return world.from_origin()
+
+    def begin(self, obs: Float[Array, " obs"], key: Key[Array, ""]) -> TurnState:
+        return TurnState(self.draw(key), jnp.zeros((), jnp.int32))
+
+    def step(self, state: TurnState, obs: Float[Array, " obs"], key: Key[Array, ""]) -> tuple[TurnState, Score]:
+        turned = obs[jnp.array(self.quaternion_dims)]
+        age = state.age + 1
+        reached = (self.distance(state.target, turned) < self.threshold) & (age > 1)
+        score = Score(jnp.where(reached, self.reward, 0.0), reached, (age >= self.horizon) & ~reached)
+        return TurnState(state.target, age), score
+
+    def observe(self, state: TurnState, obs: Float[Array, " obs"]) -> Float[Array, " target"]:
+        return state.target
+
+    @abc.abstractmethod
+    def draw(self, key: Key[Array, ""]) -> Float[Array, " target"]:
+        """A target."""
+
+    @abc.abstractmethod
+    def distance(self, target: Float[Array, " target"], quaternion: Float[Array, "4"]) -> Float[Array, ""]:
+        """How far a body turned like this is from it."""
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class RotationTask(TurnTask):
+    """Turn to a heading, a point on the unit circle; the distance is that of two such points."""
+
+    name: str = "ant-rotation"
+    entries: int = 2
+    threshold: float = 0.05
+
+    def draw(self, key: Key[Array, ""]) -> Float[Array, "2"]:
+        angle = jax.random.uniform(key, minval=-jnp.pi, maxval=jnp.pi)
+        return jnp.array([jnp.cos(angle), jnp.sin(angle)])
+
+    def distance(self, target: Float[Array, "2"], quaternion: Float[Array, "4"]) -> Float[Array, ""]:
+        return jnp.linalg.norm(heading(quaternion) - target)
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class QuaternionTask(TurnTask):
+    """Turn to an orientation; the distance is 1 - <q1, q2>^2, the same for q and -q, which are one rotation."""
+
+    name: str = "ant-quaternion"
+    entries: int = 4
+    threshold: float = 0.3
+
+    def draw(self, key: Key[Array, ""]) -> Float[Array, "4"]:
+        """Uniform over rotations; of the two quaternions of each, the one with w >= 0, so that it looks one way."""
+        drawn = unit(jax.random.normal(key, (4,)))
+        return jnp.where(drawn[0] < 0, -drawn, drawn)
+
+    def distance(self, target: Float[Array, "4"], quaternion: Float[Array, "4"]) -> Float[Array, ""]:
+        return 1.0 - jnp.dot(target, unit(quaternion)) ** 2
+
+
+def heading(quaternion: Float[Array, "4"]) -> Float[Array, "2"]:
+    """Where the body's x-axis points, seen from above: its rotation about z, on the unit circle."""
+    w, x, y, z = quaternion
+    return unit(jnp.array([w * w + x * x - y * y - z * z, 2.0 * (x * y + w * z)]))
+
+
+def unit(vector: Float[Array, " n"]) -> Float[Array, " n"]:
+    """The vector at length 1. Starts are noisy, so that a body's quaternion need not have it; zero stays zero."""
+    return vector / jnp.maximum(jnp.linalg.norm(vector), 1e-8)

@@ -1,0 +1,215 @@
+"""What vector environments of ours have in common: seeds, resets, and when ended episodes begin anew."""
+
+import abc
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax
+import numpy as np
+from gymnasium.spaces import Box, Space
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from jaxtyping import Array, Int, Key
+from numpy.typing import NDArray
+
+from wanderlust.errors import UserError
+
+
+class Moved(NamedTuple):
+    """What a step of all worlds brought. Worlds that only wait to be reset have zeros."""
+
+    obs: NDArray[np.float32]
+    reward: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    infos: dict[str, NDArray[Any]]
+    """An entry for each world under each name."""
+
+
+class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any]]):
+    """Episodes that are functions of a seed and a number, in any of Gymnasium's autoreset modes.
+
+    World k of ``reset(seed=s)`` starts its episodes as ``s + k`` says, whatever the number of worlds or threads. The
+    last observation of an episode is always handed out: by the step that ends it, or, with `AutoresetMode.SAME_STEP`,
+    in that step's ``infos["final_obs"]``.
+    """
+
+    def __init__(
+        self, num_envs: int, observation: Space[Any], action: Space[Any], autoreset_mode: AutoresetMode, fps: int
+    ) -> None:
+        self.num_envs, self.autoreset_mode = num_envs, autoreset_mode
+        self.metadata = {"autoreset_mode": autoreset_mode, "render_modes": [], "render_fps": fps}
+        self.single_observation_space, self.single_action_space = observation, action
+        self.observation_space = batch_space(observation, num_envs)
+        self.action_space = batch_space(action, num_envs)
+        self._seed = np.zeros(num_envs, np.uint64)
+        self._episode = np.full(num_envs, -1)
+        """Which episode of its seed each world is in; -1 before the first."""
+        self._over = np.zeros(num_envs, bool)
+        """Worlds whose episode has ended and whose next one has not begun."""
+
+    # --- what a subclass says --------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _start(
+        self, mask: NDArray[np.bool_], low: NDArray[np.uint32], high: NDArray[np.uint32], episode: NDArray[np.uint32]
+    ) -> NDArray[np.float32]:
+        """Begin episodes in the worlds that are marked: that number of that seed (in two halves); what all observe."""
+
+    @abc.abstractmethod
+    def _move(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> Moved:
+        """Move all worlds; what comes of those that are waiting is overwritten."""
+
+    # --- Gymnasium's interface -------------------------------------------------------------------------------------
+
+    def reset(
+        self,
+        *,
+        seed: int | list[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Start an episode in every world, or in those that ``options["reset_mask"]`` marks.
+
+        Args:
+            seed: world k gets ``seed + k``, or the k-th of a list; without one, worlds go on drawing where they were.
+            options: ``reset_mask``, a boolean array with an entry per world.
+
+        Returns:
+            The observations of all worlds, and no infos.
+        """
+        self._check_open()
+        mask = self._mask(options)
+        self._seed_worlds(seed, mask)
+        return self._begin(mask).copy(), {}
+
+    def step(
+        self, actions: NDArray[Any]
+    ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+        """Move every world by one step; a world that waits for its next episode begins it instead."""
+        self._check_open()
+        if np.any(self._episode < 0):
+            raise gymnasium.error.ResetNeeded("call reset() before the first step()")
+        moves = self._checked(actions)
+        waited = self._over
+        if self.autoreset_mode is AutoresetMode.DISABLED and waited.any():
+            which = np.flatnonzero(waited).tolist()
+            raise UserError(f"step: the episodes of worlds {which} are over; reset them with options['reset_mask']")
+        obs, reward, terminated, truncated, facts = self._move(moves, waited)
+        self._over = done = terminated | truncated
+        infos = _marked(facts, ~waited)
+        if waited.any():
+            obs = self._begin(waited)
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and done.any():
+            infos = {
+                **_marked(facts, ~done),
+                "final_obs": _rows(obs, done),
+                "_final_obs": done,
+                "final_info": _marked(facts, done),
+                "_final_info": done.copy(),
+            }
+            obs = self._begin(done)
+        return obs.copy(), reward, terminated, truncated, infos
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]  # one per world, as Gymnasium's own have it
+        """The seed of every world."""
+        return tuple(self._seed.tolist())
+
+    # --- the rest --------------------------------------------------------------------------------------------------
+
+    def _begin(self, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """Put the next start of their own into the worlds that are marked; what all of them observe."""
+        self._episode[mask] += 1
+        self._over = self._over & ~mask
+        low, high = self._seed & np.uint64(0xFFFFFFFF), self._seed >> np.uint64(32)
+        return self._start(mask, low.astype(np.uint32), high.astype(np.uint32), self._episode.astype(np.uint32))
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise gymnasium.error.ClosedEnvironmentError("this vector environment has been closed")
+
+    def _checked(self, actions: NDArray[Any]) -> NDArray[Any]:
+        moves: Any = np.asarray(actions)
+        if moves.shape != self.action_space.shape:
+            raise UserError(f"step: actions have the shape {moves.shape}; it must be {self.action_space.shape}")
+        if isinstance(self.single_action_space, Box):
+            if not np.isfinite(moves).all():
+                limit = f"[{self.single_action_space.low.flat[0]:g}, {self.single_action_space.high.flat[0]:g}]"
+                raise UserError(f"step: some actions are not finite; they must be numbers in {limit}")
+            return np.asarray(moves, np.float32)
+        if not np.issubdtype(moves.dtype, np.integer) or not self.action_space.contains(moves.astype(np.int64)):
+            raise UserError(f"step: an action of {moves.tolist()} is not in {self.single_action_space}")
+        return np.asarray(moves, np.int64)
+
+    def _mask(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
+        everyone = np.ones(self.num_envs, bool)
+        if options is None:
+            return everyone
+        if unknown := sorted(set(options) - {"reset_mask"}):
+            raise UserError(f"reset: unknown option {unknown[0]!r}; known: 'reset_mask'")
+        mask = options.get("reset_mask", everyone)
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
+            raise UserError(f"reset: options['reset_mask'] must be a boolean array of shape ({self.num_envs},)")
+        if not mask.any():
+            raise UserError("reset: options['reset_mask'] marks no world; mark at least one")
+        if np.any(self._episode < 0) and not mask.all():
+            raise UserError("reset: the first reset must be of all worlds; leave out options['reset_mask']")
+        return mask
+
+    def _seed_worlds(self, seed: int | list[int | None] | None, mask: NDArray[np.bool_]) -> None:
+        seeds: list[int | None]
+        if seed is None:
+            seeds = [None] * self.num_envs
+        elif isinstance(seed, int | np.integer):
+            seeds = [int(seed) + k for k in range(self.num_envs)]
+        else:
+            seeds = list(seed)
+        if len(seeds) != self.num_envs:
+            raise UserError(
+                f"reset: seed has {len(seeds)} entries; it must have one for each of {self.num_envs} worlds"
+            )
+        if wrong := [s for s in seeds if s is not None and not 0 <= s < 2**64]:
+            raise UserError(f"reset: a seed is {wrong[0]}; seeds must lie in [0, 2^64)")
+        given = np.array([s is not None for s in seeds]) & mask
+        unknown = mask & ~given & (self._episode < 0)
+        entropy = np.random.default_rng().integers(2**64, size=self.num_envs, dtype=np.uint64)
+        self._seed = np.where(unknown, entropy, self._seed)
+        self._seed = np.where(given, np.array([s or 0 for s in seeds], np.uint64), self._seed)
+        self._episode[given] = -1
+
+
+def episode_key(low: Int[Array, ""], high: Int[Array, ""], episode: Int[Array, ""]) -> Key[Array, ""]:
+    """All that an episode draws comes from its seed (in two halves) and its number, and from nothing else."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(low), high), episode)
+
+
+def check_counts(who: str, **counts: int | None) -> None:
+    """Refuse numbers of worlds, threads or steps that are not whole and positive; None is one that is not given."""
+    for name, value in counts.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1):
+            raise UserError(f"{who}: {name} is {value!r}; it must be a whole number of at least 1")
+
+
+def autoreset_mode_of(who: str, mode: AutoresetMode | str) -> AutoresetMode:
+    """Gymnasium's mode by its own name for it."""
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        known = ", ".join(repr(mode.value) for mode in AutoresetMode)
+        raise UserError(f"{who}: autoreset_mode is {mode!r}; it must be one of {known}") from None
+
+
+def _marked(facts: dict[str, NDArray[Any]], mask: NDArray[np.bool_]) -> dict[str, Any]:
+    """Infos as Gymnasium has them: an array per name, and which worlds it speaks of; nothing if of none."""
+    if not mask.any():
+        return {}
+    shown = {name: np.where(mask, values, np.zeros_like(values)) for name, values in facts.items()}
+    return shown | {f"_{name}": mask.copy() for name in facts}
+
+
+def _rows(array: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[Any]:
+    """The rows that are marked, as Gymnasium hands out last observations: an array of arrays, None elsewhere."""
+    rows = np.full(len(array), None, dtype=object)
+    for k in np.flatnonzero(mask):
+        rows[k] = array[k]
+    return rows
