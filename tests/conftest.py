@@ -15,8 +15,9 @@ import pytest  # noqa: E402
 
 jax.config.update("jax_num_cpu_devices", 2)  # so that seeds are spread over devices
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# Compilation is most of the suite's time, and many tests compile the same program again. Optax needs standard dtype
-# promotion, so that one stays as it is.
+# Compilation is most of the suite's time, and many tests compile the same program again: it is kept, and LLVM does not
+# try hard. Optax needs standard dtype promotion, so that one stays as it is.
+jax.config.update("jax_disable_most_optimizations", True)
 jax.config.update("jax_compilation_cache_dir", _place)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)

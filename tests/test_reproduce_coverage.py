@@ -74,8 +74,8 @@ def fields(config):
 
 
 def test_the_rows_without_only():
-    variants = {f"{method}-{view}" for method in ("diayn", "dads") for view in ("xy", "o", "xyo")}
-    methods = {"lsd", "dads", "diayn", "visr", "smm", "edl", "aps", "metra", "csd"}
+    variants = {f"{method}-{view}" for method in ("diayn", "dads") for view in ("xy", "o", "xyo")} | {"ibol-o"}
+    methods = {"lsd", "dads", "diayn", "visr", "smm", "edl", "aps", "ibol", "metra", "csd"}
     assert set(coverage._default(coverage.skill_space(None, None))) == methods | variants | {"random"}
     assert str(coverage.skill_space(None, None)) == "2d"
     assert str(coverage.skill_space(5, None)) == "5d"

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float, Key
 
 from wanderlust.config import Precision
@@ -90,6 +91,31 @@ def init_mlp(
     pairs = zip(keys, sizes[:-1], sizes[1:], strict=True)
     layers = tuple(Linear(weights(k, (i, o)), jnp.zeros(o)) for k, i, o in pairs)
     return MLP(layers, activation, layer_norm)
+
+
+def displacements(
+    phi: Callable[[Array], Array], obs: Float[Array, "batch obs"], next_obs: Float[Array, "batch obs"]
+) -> Float[Array, "batch code"]:
+    """phi(s') - phi(s), both in one pass."""
+    after, before = jnp.split(jax.vmap(phi)(jnp.concatenate([next_obs, obs])), 2)
+    return after - before
+
+
+def directions(x: Float[Array, "batch n"]) -> Float[Array, "batch n"]:
+    """Vectors at length 1. Zero stays zero, with gradient 1: fresh biases are zero, so phi of the mean state is.
+
+    A small number under the root would give it a gradient of millions, which Adam's second moments remember for long.
+    """
+    squared = jnp.sum(x**2, axis=1, keepdims=True)
+    return x * jax.lax.rsqrt(jnp.where(squared > 1e-12, squared, 1.0))
+
+
+def descend(
+    optimizer: optax.GradientTransformation, grads: Tree, opt_state: optax.OptState, params: Tree
+) -> tuple[Tree, optax.OptState]:
+    """Parameters and the optimiser's state one step on."""
+    updates, opt_state = optimizer.update(grads, opt_state)
+    return optax.apply_updates(params, updates), opt_state
 
 
 # --- spectral normalisation ------------------------------------------------------------------------------------

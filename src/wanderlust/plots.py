@@ -81,12 +81,7 @@ def draw_learning_curve(run: Path) -> Path:
     steps = [row["env_steps"] for row in rows]
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     for axes, name in zip(figure.subplots(1, 2), ("coverage", "reward"), strict=True):
-        curve = [summarise(row[name]) for row in rows]
-        mean = np.array([c.mean for c in curve])
-        axes.plot(steps, mean, color="tab:blue")
-        if curve[0].seeds > 1:
-            half = np.array([c.ci95 for c in curve])
-            axes.fill_between(steps, mean - half, mean + half, color="tab:blue", alpha=0.2, linewidth=0)
+        _show_mean(axes, steps, [row[name] for row in rows])
         axes.set_xlabel("environment steps per seed")
         axes.set_ylabel("bins covered by 200 random skills" if name == "coverage" else "intrinsic reward per step")
         axes.grid(alpha=0.3)
@@ -131,6 +126,72 @@ def draw_reach(run: Path) -> Path:
     reached = sum(leg["reached"] for leg in facts["legs"])
     axes.set_title(f"{facts['name']}: {reached} of {len(facts['legs'])} goals reached zero-shot", fontsize=10)
     return _save(figure, run / "reach" / "path.png")
+
+
+def draw_solved(folder: Path) -> list[Path]:
+    """Every figure of a task that was solved (`wanderlust downstream`)."""
+    curve = [draw_returns(folder)] if (folder / "curve.jsonl").exists() else []
+    return [*curve, draw_played(folder)]
+
+
+def draw_returns(folder: Path) -> Path:
+    """What a controller earned while it learned, over environment steps, and what random skills earn."""
+    rows, facts = read_rows(folder / "curve.jsonl"), _result(folder)
+    figure = Figure(figsize=(5.6, 3.8), layout="constrained")
+    axes = figure.subplots()
+    _show_mean(axes, [row["env_steps"] for row in rows], [row["return"] for row in rows])
+    axes.axhline(facts["return"]["mean"], color="tab:blue", linestyle="--", linewidth=1, label="measured at the end")
+    axes.axhline(facts["random"]["mean"], color="tab:gray", linestyle=":", label="random skills")
+    if "speed_bound" in facts:
+        axes.axhline(facts["speed_bound"]["bound"], color="tab:green", linestyle="-.", linewidth=1, label="speed bound")
+    axes.set_xlabel("environment steps per seed")
+    axes.set_ylabel("return")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="best", fontsize=8)
+    axes.set_title(_solved_title(facts), fontsize=10)
+    return _save(figure, folder / "learning_curve.png")
+
+
+def draw_played(folder: Path) -> Path:
+    """Where bodies went in a few episodes of each seed; each has a colour, which its goals share."""
+    data, facts = ArrayFile(folder / "paths.safetensors"), _result(folder)
+    position, entries = data.read("position"), data.read("entries")
+    figure, panels = _panels(position.shape[1])
+    colours = np.asarray(matplotlib.colormaps["tab20"](np.arange(position.shape[2])))
+    for i, axes in enumerate(panels):
+        show_paths(axes, position[:, i], colours)
+        if data.about["goals"] == "1":
+            for episode, colour in enumerate(colours):
+                for goal in np.unique(entries[:, i, episode], axis=0):
+                    axes.add_patch(
+                        matplotlib.patches.Circle(goal, float(data.about["radius"]), color=colour, alpha=0.3)
+                    )
+            axes.autoscale_view()
+        axes.set_title(f"seed {facts['seeds'][i]}: {facts['return']['per_seed'][i]:.2f}", fontsize=9)
+    figure.suptitle(f"{_solved_title(facts)}{_of(np.swapaxes(position, 0, 1))}", fontsize=10)
+    figure.supxlabel("x")
+    figure.supylabel("y" if position.shape[-1] > 1 else "time")
+    return _save(figure, folder / "paths.png")
+
+
+def _result(folder: Path) -> Any:
+    return json.loads(read_text(folder / "result.json", "the result to draw"))
+
+
+def _solved_title(facts: Any) -> str:
+    seeds = len(facts["seeds"])
+    spread = f" ± {facts['return']['ci95']:.2f}, {seeds} seeds" if seeds > 1 else ""
+    return f"{facts['task']}, {facts['controller']}: return {facts['return']['mean']:.2f}{spread}"
+
+
+def _show_mean(axes: Axes, x: list[float], per_seed: list[list[float]]) -> None:
+    """The mean over seeds and its 95% confidence interval."""
+    curve = [summarise(values) for values in per_seed]
+    mean = np.array([c.mean for c in curve])
+    axes.plot(x, mean, color="tab:blue")
+    if curve[0].seeds > 1:
+        half = np.array([c.ci95 for c in curve])
+        axes.fill_between(x, mean - half, mean + half, color="tab:blue", alpha=0.2, linewidth=0)
 
 
 def skill_colours(skill: NDArray[np.floating], kind: str) -> NDArray[np.floating]:

@@ -12,7 +12,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Key
 
 from wanderlust.config import Precision, SacConfig
-from wanderlust.nets import Critic, Policy, TanhNormal, in_precision, init_critic, init_policy
+from wanderlust.nets import Critic, Policy, TanhNormal, descend, in_precision, init_critic, init_policy
 
 Params = TypeVar("Params")
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
@@ -108,16 +108,16 @@ class Sac:
         (critic_loss, q), grads = jax.value_and_grad(self.critic_loss, has_aux=True)(
             state.critics, state, batch, critic_key
         )
-        critics, critic_opt = _apply(self._critic_optimizer, grads, state.critic_opt, state.critics)
+        critics, critic_opt = descend(self._critic_optimizer, grads, state.critic_opt, state.critics)
         state = state._replace(critics=critics, critic_opt=critic_opt)
 
         (_, entropy), grads = jax.value_and_grad(self.policy_loss, has_aux=True)(state.policy, state, batch, policy_key)
-        policy, policy_opt = _apply(self._policy_optimizer, grads, state.policy_opt, state.policy)
+        policy, policy_opt = descend(self._policy_optimizer, grads, state.policy_opt, state.policy)
         state = state._replace(policy=policy, policy_opt=policy_opt)
 
         if self.config.learn_alpha:
             grad = jax.grad(self.alpha_loss)(state.log_alpha, entropy)
-            log_alpha, alpha_opt = _apply(self._alpha_optimizer, grad, state.alpha_opt, state.log_alpha)
+            log_alpha, alpha_opt = descend(self._alpha_optimizer, grad, state.alpha_opt, state.log_alpha)
             state = state._replace(log_alpha=log_alpha, alpha_opt=alpha_opt)
 
         metrics = {"critic_loss": critic_loss, "q": q, "entropy": entropy, "alpha": jnp.exp(state.log_alpha)}
@@ -183,10 +183,3 @@ def mode_actions(
 ) -> Float[Array, "batch action"]:
     """The policy's mode actions."""
     return jax.vmap(lambda o, z: policy(o, z).mode())(obs, skill)
-
-
-def _apply(
-    optimizer: optax.GradientTransformation, grads: Params, opt_state: optax.OptState, params: Params
-) -> tuple[Params, optax.OptState]:
-    updates, opt_state = optimizer.update(grads, opt_state)
-    return optax.apply_updates(params, updates), opt_state

@@ -123,6 +123,23 @@ class Orders:
         return orders[..., : self.skills.size], orders[..., self.skills.size :]
 
 
+def along(skills: SkillSpace, direction: Float[Array, "batch skill"]) -> Float[Array, "batch skill"]:
+    """The skills that point along directions in the space of codes: of the usual length, or the one that does so best.
+
+    For discrete skills code_k^T x = (x_k - mean of x) N/(N-1), so the largest entry wins.
+    """
+    if isinstance(skills, ContinuousSkills):
+        return skills.expected_norm * direction / (jnp.linalg.norm(direction, axis=1, keepdims=True) + 1e-12)
+    return guessed(skills, direction)
+
+
+def guessed(skills: SkillSpace, guess: Float[Array, "batch skill"]) -> Float[Array, "batch skill"]:
+    """The skills that a discriminator's output stands for: itself, or the likeliest one."""
+    if isinstance(skills, DiscreteSkills):
+        return jax.nn.one_hot(jnp.argmax(guess, axis=1), skills.size)
+    return guess
+
+
 def make_skills(config: SkillConfig) -> ContinuousSkills | DiscreteSkills | BoxSkills:
     """The skill space a configuration describes."""
     if config.kind == "continuous":

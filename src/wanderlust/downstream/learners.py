@@ -5,6 +5,7 @@ are passed over.
 """
 
 import dataclasses
+import math
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -44,7 +45,7 @@ class Statistics(NamedTuple):
         weight = (valid / jnp.maximum(count, 1))[..., None]
         mean = jnp.sum(weight * seen, axis=(0, 1))
         variance = jnp.sum(weight * (seen - mean[None, None]) ** 2, axis=(0, 1))
-        share = 1.0 - (1.0 - rate) ** count
+        share = -jnp.expm1(count * math.log1p(-rate))  # without a loss of digits
         shift = mean - self.mean
         return Statistics(
             self.mean + share * shift, (1.0 - share) * (self.variance + share * shift**2) + share * variance

@@ -12,12 +12,10 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from wanderlust.downstream.gym_tasks import PlayingVectorEnv, SingleEnv
+from wanderlust.downstream.settings import LARGEST_SKILL
 from wanderlust.downstream.tasks import Task, make_task
 from wanderlust.errors import UserError
 from wanderlust.skillset import Skills
-
-LARGEST_SKILL = 2.0
-"""Continuous skills are chosen from [-2, 2]^d, as in the paper."""
 
 
 class SkillVectorEnv(PlayingVectorEnv):

@@ -4,36 +4,247 @@ RUN/downstream/TASK-CONTROLLER/
   result.json              returns per seed beside those of random skills, and what the skills' speed allows
   curve.jsonl              the learning curve, one line per `log_every` epochs (controllers that learn)
   controller.safetensors   what was learned, so that it can be measured again
-  paths.safetensors        where bodies went in the first episodes, and the goals they had
+  paths.safetensors        where bodies went in the first episodes, and what the task showed them
 """
 
 import dataclasses
+import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from wanderlust import train
+from wanderlust import devices, train
 from wanderlust.config import Engine
 from wanderlust.discovery import ctrl_c
-from wanderlust.downstream import checkpoint, hierarchy
-from wanderlust.downstream.checks import check
+from wanderlust.downstream import hierarchy
 from wanderlust.downstream.hierarchy import Player
 from wanderlust.downstream.learners import Learner, make_learner
 from wanderlust.downstream.planning import planning_hand
 from wanderlust.downstream.playing import Game, Hand, make_game, make_play, returns
-from wanderlust.downstream.settings import HOLD, HOLDS, Setting, get_setting
-from wanderlust.downstream.tasks import GoalTask, make_task
+from wanderlust.downstream.saved import Saved, load, save
+from wanderlust.downstream.settings import HOLD, HOLDS, get_setting
+from wanderlust.downstream.tasks import AnyTask, GoalTask, make_task
+from wanderlust.downstream.wishes import LEARNING, Wish, check, result_folder
 from wanderlust.downstream.zero_shot import skill_speed, within_reach, zero_shot_hand
 from wanderlust.envs.models import muted
 from wanderlust.errors import UserError
-from wanderlust.files import append_line_json, write_arrays, write_atomic, write_json
+from wanderlust.files import write_arrays, write_atomic, write_json
 from wanderlust.learned import Learned
 from wanderlust.metrics import summarise
 from wanderlust.progress import progress
 from wanderlust.runs import provenance
 from wanderlust.skillset import Source, load_learner, open_source
+
+SEEDS = 4
+"""Where the skills have one seed."""
+SHOWN = 6
+"""Episodes per seed whose paths are kept."""
+
+
+class Table(NamedTuple):
+    """Everything that is on the table before it begins; arrays of `learned` lead with the seeds of controllers."""
+
+    parts: train.Parts
+    game: Game
+    learned: Learned
+    seeds: tuple[int, ...]
+    folder: Path
+
+
+def solve(
+    run: Source | Path | str,
+    task: str | AnyTask,
+    controller: str = "zero-shot",
+    *,
+    recipe: str | None = None,
+    seed: int = 0,
+    seeds: int | None = None,
+    epochs: int | None = None,
+    worlds: int | None = None,
+    hold: int | None = None,
+    episodes: int = 200,
+    measure_only: bool = False,
+    engine: Engine = "auto",
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Play a task with the skills of a run; the same as ``wanderlust downstream``.
+
+    Args:
+        run: what `wanderlust.discover` gives, the folder of a run, or a zoo entry, such as ``"zoo:ant"``.
+        task: its name, or a task made with numbers of your own (`wanderlust.downstream.tasks.make_task`).
+        controller: who chooses the skills: ``"zero-shot"``, ``"sac"``, ``"ppo"``, ``"mppi"`` or ``"random"``.
+        recipe: numbers of a controller that learns: ``"paper"``, ``"fast"`` (a GPU) or ``"laptop"``.
+        seed: the (first) seed of controllers.
+        seeds: how many, side by side; seed k has the skills of seed k of the run, counted on from 0 beyond the last.
+        epochs: of learning; by default the recipe's.
+        worlds: episodes of an epoch, per seed; by default the recipe's.
+        hold: control steps that a skill is held; by default the paper's.
+        episodes: how many are measured, per seed.
+        measure_only: measure what was learned before.
+        engine: what moves the bodies.
+        quiet: show no progress.
+
+    Returns:
+        What was written to result.json in RUN/downstream/TASK-CONTROLLER/.
+    """
+    source = open_source(run) if isinstance(run, str | Path) else run
+    made = make_task(task) if isinstance(task, str) else task
+    wish = Wish(made, controller, recipe, seed, seeds, epochs, worlds, hold, episodes, measure_only)
+    check(wish, source)
+    folder = result_folder(source, made.name, controller)
+    parts = train.assemble(dataclasses.replace(source.config, engine=engine))
+    game = make_game(parts, made, engine)
+    epoch, learned = load_learner(source, parts)
+    found: tuple[Saved, Learner] | None = None
+    if measure_only:
+        found = load(folder / "controller.safetensors", parts, game)
+        which = found[0].seeds
+    else:
+        count = seeds or (source.config.seeds if source.config.seeds > 1 else SEEDS)
+        which = tuple(range(seed, seed + count))
+    index = np.arange(len(which)) % source.config.seeds
+    table = Table(parts, game, jax.tree.map(lambda x: x[index], learned), which, folder)
+    with muted():
+        if controller in LEARNING and found is None:
+            found = _train(table, wish, quiet)
+        return _measured(table, wish, found, epoch, quiet)
+
+
+# --- learning --------------------------------------------------------------------------------------------------------
+
+
+def _train(table: Table, wish: Wish, quiet: bool) -> tuple[Saved, Learner]:
+    """Learn, epoch by epoch. Ctrl-C ends it at the next point of the curve, and keeps what was learned."""
+    recipe = wish.recipe or ("fast" if devices.has_gpu() else "laptop")
+    setting = get_setting(recipe, wish.controller)
+    epochs, worlds = wish.epochs or setting.epochs, wish.worlds or setting.episodes
+    setting = dataclasses.replace(setting, epochs=epochs, episodes=worlds)
+    hold = wish.hold or usual_hold(wish.task)
+    learner = make_learner(table.parts, table.game, setting, hold)
+    training = hierarchy.begin(learner, jnp.array(table.seeds))
+    advance = hierarchy.make_advance(table.parts, table.game, learner, setting, hold)
+    epoch, steps, rows, began = 0, 0, list[str](), time.monotonic()
+    with ctrl_c() as pressed, progress(setting.epochs, "epoch", quiet=quiet) as line:
+        line.note("compiling, or fetching from the cache")
+        while epoch < setting.epochs:
+            count = min(setting.log_every, setting.epochs - epoch)
+            training, metrics = jax.block_until_ready(advance(training, table.learned, count))
+            table.game.engine.check()
+            values = {name: np.asarray(x, np.float64).mean(axis=0) for name, x in metrics.items()}
+            if bad := [name for name, x in values.items() if not np.all(np.isfinite(x))]:
+                raise UserError(f"learning diverged before epoch {epoch + count}: {', '.join(bad)} not finite")
+            first, epoch = epoch == 0, epoch + count
+            steps += round(float(values.pop("env_steps").mean()) * count)
+            seconds = round(time.monotonic() - began, 3)
+            row = {"epoch": epoch, "env_steps": steps, "seconds": seconds}
+            rows.append(json.dumps({**row, **{name: x.tolist() for name, x in values.items()}}))
+            write_atomic(table.folder / "curve.jsonl", "".join(f"{row}\n" for row in rows))
+            saved = Saved(
+                setting, hold, table.seeds, epoch, recipe, jax.device_get(hierarchy.controllers(learner, training))
+            )
+            save(table.folder / "controller.safetensors", saved)
+            line.update(epoch, f"{steps:,} steps per seed  return {values['return'].mean():.2f}")
+            if first:
+                line.restart(epoch)
+            if pressed() and epoch < setting.epochs:
+                raise KeyboardInterrupt(
+                    f"stopped at epoch {epoch} of {setting.epochs}; what was learned so far is in "
+                    f"{table.folder / 'controller.safetensors'}, and --measure-only measures it"
+                )
+    return saved, learner
+
+
+def usual_hold(task: AnyTask) -> int:
+    """Control steps that a skill is held in a task."""
+    return HOLDS.get(task.env, HOLD)
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+def _measured(table: Table, wish: Wish, found: tuple[Saved, Learner] | None, epoch: int, quiet: bool) -> dict[str, Any]:
+    """Play, compare with chance and with what the skills' speed allows, and write it down."""
+    parts, game, task = table.parts, table.game, wish.task
+    hold = found[0].hold if found else wish.hold or usual_hold(task)
+    chance = hierarchy.random_hand(parts, hold), Player((), table.learned)
+    hand, player = _hand(table, wish.controller, found) or chance
+    with progress(3, "measuring", quiet=quiet) as line:
+        line.note(f"playing {wish.episodes} episodes per seed, and compiling that")
+        earned, path = _played(game, hand, player, table.seeds, wish.episodes)
+        line.update(1, "the same with random skills")
+        by_chance = earned if wish.controller == "random" else _played(game, *chance, table.seeds, wish.episodes)[0]
+        line.update(2, "how far skills get")
+        bound: dict[str, Any] = {}
+        if isinstance(task, GoalTask):
+            keys = jax.random.split(jax.random.key(table.seeds[0]), len(table.seeds))
+            speed = float(np.mean(skill_speed(parts, table.learned, keys)))
+            bound = {"speed_bound": within_reach(task, speed)._asdict()}
+        game.engine.check()
+        line.update(3, "done")
+    saved = found[0] if found else None
+    result = {
+        "task": task.name,
+        "numbers": dataclasses.asdict(task),
+        "controller": wish.controller,
+        "skills": {"name": parts.config.name, "epoch": epoch},
+        "recipe": saved.recipe if saved else None,
+        "setting": dataclasses.asdict(saved.setting) if saved else None,
+        "epoch": saved.epoch if saved else None,
+        "hold": hand.hold,
+        "seeds": list(table.seeds),
+        "episodes_per_seed": wish.episodes,
+        "most": _most(task),
+        "return": _summary(earned),
+        "random": {"hold": hold, **_summary(by_chance)},
+        **bound,
+        "provenance": provenance(dataclasses.replace(parts.config, engine=game.engine.name)),
+    }
+    about = {"radius": str(getattr(task, "radius", 0.0)), "goals": str(int(isinstance(task, GoalTask)))}
+    write_arrays(table.folder / "paths.safetensors", path, about)
+    write_json(table.folder / "result.json", result)
+    return result
+
+
+def _hand(table: Table, controller: str, found: tuple[Saved, Learner] | None) -> tuple[Hand, Any] | None:
+    """Who plays, and with what; None is chance."""
+    if found is not None:
+        saved, learner = found
+        return hierarchy.deciding_hand(table.parts, learner, saved.hold), Player(saved.controllers, table.learned)
+    if controller == "zero-shot":
+        return zero_shot_hand(table.parts), table.learned
+    return (planning_hand(table.parts), table.learned) if controller == "mppi" else None
+
+
+def _played(
+    game: Game, hand: Hand, player: Any, seeds: tuple[int, ...], episodes: int
+) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
+    """[seeds, episodes] What was earned; and of the first episodes, [time, seeds, episodes, ...], where bodies were."""
+    play = make_play(game, hand, paths=True)
+    where = list(game.world.spec.position_dims)
+    obs_dim = game.world.spec.obs_dim
+
+    def measure(player: Any, keys: Array) -> Any:
+        turns = play(player, keys, episodes)
+        path = turns.path[:, :, :, :SHOWN]
+        first = turns.seen[:1, :, :SHOWN]
+        seen = jnp.concatenate([first, path.reshape(-1, *path.shape[2:])])
+        return returns(turns), seen[..., np.array(where)], seen[..., obs_dim:]
+
+    keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(s), 2))(jnp.array(seeds))
+    earned, position, entries = (jax.jit(measure) if game.engine.compiles else measure)(player, keys)
+    return np.asarray(earned, np.float64), {"position": np.asarray(position), "entries": np.asarray(entries)}
+
+
+def _summary(earned: np.ndarray[Any, Any]) -> dict[str, Any]:
+    per_seed = earned.mean(axis=1)
+    return {**summarise(per_seed)._asdict(), "per_seed": per_seed.tolist()}
+
+
+def _most(task: AnyTask) -> float:
+    """What an episode can earn at most."""
+    return task.reward * (task.goals if isinstance(task, GoalTask) else 7 if task.name == "cheetah-hurdle" else 1)

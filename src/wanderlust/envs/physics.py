@@ -73,7 +73,7 @@ class JaxEngine:
 
 
 MANY_CORES = 8
-"""From here on callers share them out. On 16 cores two pools of 16 threads moved 10 Ants each in 0.74 ms, of 8 in 0.58."""
+"""From here on callers share them out: on 16, two pools of 16 threads moved 10 Ants each in 0.74 ms, of 8 in 0.58."""
 
 
 class CEngine:

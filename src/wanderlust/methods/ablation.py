@@ -17,8 +17,17 @@ from jaxtyping import Array, Float, Key
 from wanderlust.config import AblationConfig
 from wanderlust.errors import UserError
 from wanderlust.methods.base import Metrics
-from wanderlust.nets import GLOROT_UNIFORM, MLP, SpectralState, init_mlp, measure_spectral, normalise
-from wanderlust.skills import ContinuousSkills, SkillSpace
+from wanderlust.nets import (
+    GLOROT_UNIFORM,
+    MLP,
+    SpectralState,
+    directions,
+    displacements,
+    init_mlp,
+    measure_spectral,
+    normalise,
+)
+from wanderlust.skills import ContinuousSkills, SkillSpace, along
 from wanderlust.types import Transition
 
 Codes = Float[Array, "batch code"]
@@ -34,16 +43,11 @@ def _normal(x: Codes, skill: Codes) -> Float[Array, " batch"]:
 
 def _von_mises_fisher(x: Codes, skill: Codes) -> Float[Array, " batch"]:
     """The cosine: the log-density of a von Mises-Fisher distribution of scale 1 without its constant."""
-    return jnp.sum(_direction(x) * _direction(skill), axis=1)
+    return jnp.sum(directions(x) * directions(skill), axis=1)
 
 
 def _inner_product(x: Codes, skill: Codes) -> Float[Array, " batch"]:
     return jnp.sum(x * skill, axis=1)
-
-
-def _step(phi: MLP, obs: Observations, next_obs: Observations) -> Codes:
-    after, before = jnp.split(jax.vmap(phi)(jnp.concatenate([next_obs, obs])), 2)
-    return after - before
 
 
 FORMS: Mapping[str, Callable[[Codes, Codes], Float[Array, " batch"]]] = {
@@ -55,14 +59,8 @@ USES: Mapping[str, Callable[[MLP, Observations, Observations], Codes]] = {
     "state": lambda phi, obs, next_obs: jax.vmap(phi)(obs),
     "next-state": lambda phi, obs, next_obs: jax.vmap(phi)(next_obs),
     "change": lambda phi, obs, next_obs: jax.vmap(phi)(next_obs - obs),
-    "step": _step,
+    "step": displacements,
 }
-
-
-def _direction(x: Codes) -> Codes:
-    """Rows of length 1. One shorter than 1e-6 has no direction: it stays as it is, and so does its gradient."""
-    squared = jnp.sum(x**2, axis=1, keepdims=True)
-    return x * jax.lax.rsqrt(jnp.where(squared > 1e-12, squared, 1.0))
 
 
 # --- state -----------------------------------------------------------------------------------------------------
@@ -141,7 +139,7 @@ class Ablation:
         x = use(self._phi(state.encoder, state.spectral), obs, goal)
         if self.config.form == "normal" and at_the_goal:
             return x
-        return _continuous(self.skills).expected_norm * x / (jnp.linalg.norm(x, axis=1, keepdims=True) + 1e-12)
+        return along(self.skills, x)
 
 
 def _continuous(skills: SkillSpace) -> ContinuousSkills:

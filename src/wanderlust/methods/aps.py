@@ -15,8 +15,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from wanderlust.config import ApsConfig
 from wanderlust.methods.base import Metrics
-from wanderlust.nets import GLOROT_UNIFORM, MLP, init_mlp
-from wanderlust.skills import ContinuousSkills, SkillSpace
+from wanderlust.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
+from wanderlust.skills import SkillSpace, along
 from wanderlust.types import Transition
 
 UPDATES_REMEMBERED = 64
@@ -75,7 +75,7 @@ class Aps:
         return self._alignment(state.encoder, batch) + _entropy(state, self._distances(state, batch))
 
     def _alignment(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
-        return jnp.sum(_unit(jax.vmap(phi)(batch.next_obs)) * _unit(batch.skill), axis=1)
+        return jnp.sum(directions(jax.vmap(phi)(batch.next_obs)) * directions(batch.skill), axis=1)
 
     def _distances(self, state: ApsState, batch: Transition) -> Float[Array, " batch"]:
         """The mean distance to the k nearest after the first, which may be s' itself; 0 while too few are known."""
@@ -141,19 +141,10 @@ class Aps:
         self, state: ApsState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
     ) -> Float[Array, "batch skill"]:
         """The likeliest skill at the goal: the direction of phi(g), or its largest entry. The start plays no part."""
-        code = jax.vmap(state.encoder)(goal)
-        if isinstance(self.skills, ContinuousSkills):
-            return self.skills.expected_norm * _unit(code)
-        return jax.nn.one_hot(jnp.argmax(code, axis=1), self.skills.size)
+        return along(self.skills, jax.vmap(state.encoder)(goal))
 
 
 def _entropy(state: ApsState, distances: Float[Array, " batch"]) -> Float[Array, " batch"]:
     """0 until the usual distance is known: without it the size of phi, which the cosine leaves free, would count."""
     usual = jnp.where(state.usual_distance > 0, state.usual_distance, jnp.inf)
     return jnp.log1p(distances / usual)
-
-
-def _unit(x: Float[Array, "batch n"]) -> Float[Array, "batch n"]:
-    """The directions of vectors; zero stays zero, with gradient 1 (`visr.py` says why)."""
-    squared = jnp.sum(x**2, axis=1, keepdims=True)
-    return x * jax.lax.rsqrt(jnp.where(squared > 1e-12, squared, 1.0))

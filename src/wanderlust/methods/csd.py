@@ -16,8 +16,8 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import CsdConfig
 from wanderlust.methods.base import Metrics
-from wanderlust.nets import GLOROT_UNIFORM, MLP, init_mlp
-from wanderlust.skills import ContinuousSkills, SkillSpace
+from wanderlust.nets import GLOROT_UNIFORM, MLP, descend, displacements, init_mlp
+from wanderlust.skills import SkillSpace, along
 from wanderlust.types import Transition
 
 Params = TypeVar("Params")
@@ -57,7 +57,7 @@ class Csd:
 
     def reward(self, state: CsdState, batch: Transition) -> Float[Array, " batch"]:
         """r = (phi(s') - phi(s))^T z, with the zero-centred code of a discrete skill."""
-        return self._along_skill(_steps(state.encoder, batch), batch)
+        return self._along_skill(displacements(state.encoder, batch.obs, batch.next_obs), batch)
 
     def _along_skill(self, step: Float[Array, "batch code"], batch: Transition) -> Float[Array, " batch"]:
         return jnp.sum(step * jax.vmap(self.skills.code)(batch.skill), axis=1)
@@ -81,7 +81,7 @@ class Csd:
         self, encoder: MLP, log_multiplier: Float[Array, ""], surprise: Float[Array, " batch"], batch: Transition
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """phi maximises r + lambda min(d - mean_j (phi_j(s') - phi_j(s))^2, slack); and the mean of that minimum."""
-        step = _steps(encoder, batch)
+        step = displacements(encoder, batch.obs, batch.next_obs)
         # beyond the slack there is nothing to gain: steps that are short enough are not made shorter
         room = jnp.minimum(surprise - jnp.mean(step**2, axis=1), self.config.slack)
         objective = self._along_skill(step, batch) + jnp.exp(log_multiplier) * room
@@ -94,15 +94,15 @@ class Csd:
     def update(self, state: CsdState, batch: Transition) -> tuple[CsdState, Metrics]:
         """One step each of phi, model and multiplier, all from the state before it."""
         (model_loss, surprise), grads = jax.value_and_grad(self.model_loss, has_aux=True)(state.model, batch)
-        model, model_opt = self._descend(grads, state.model_opt, state.model)
+        model, model_opt = descend(self._optimizer, grads, state.model_opt, state.model)
 
         (loss, room), grads = jax.value_and_grad(self.loss, has_aux=True)(
             state.encoder, state.log_multiplier, surprise, batch
         )
-        encoder, opt = self._descend(grads, state.opt, state.encoder)
+        encoder, opt = descend(self._optimizer, grads, state.opt, state.encoder)
 
         grad = jax.grad(self.multiplier_loss)(state.log_multiplier, room)
-        log_multiplier, multiplier_opt = self._descend(grad, state.multiplier_opt, state.log_multiplier)
+        log_multiplier, multiplier_opt = descend(self._optimizer, grad, state.multiplier_opt, state.log_multiplier)
 
         metrics = {
             "phi_loss": loss,
@@ -111,10 +111,6 @@ class Csd:
             "constraint": room,
         }
         return CsdState(encoder, model, log_multiplier, opt, model_opt, multiplier_opt), metrics
-
-    def _descend(self, grads: Params, opt_state: optax.OptState, params: Params) -> tuple[Params, optax.OptState]:
-        updates, opt_state = self._optimizer.update(grads, opt_state)
-        return optax.apply_updates(params, updates), opt_state
 
     @property
     def _optimizer(self) -> optax.GradientTransformation:
@@ -130,14 +126,4 @@ class Csd:
     ) -> Float[Array, "batch skill"]:
         """The direction from phi(s) to phi(g). Discrete skills: the one whose code points there best."""
         direction = jax.vmap(state.encoder)(goal) - jax.vmap(state.encoder)(obs)
-        if isinstance(self.skills, ContinuousSkills):
-            norm = jnp.linalg.norm(direction, axis=1, keepdims=True)
-            return self.skills.expected_norm * direction / (norm + 1e-12)
-        # code_k^T x = (x_k - mean of x) N/(N-1): the largest entry wins
-        return jax.nn.one_hot(jnp.argmax(direction, axis=1), self.skills.size)
-
-
-def _steps(phi: MLP, batch: Transition) -> Float[Array, "batch code"]:
-    """phi(s') - phi(s)."""
-    after, before = jnp.split(jax.vmap(phi)(jnp.concatenate([batch.next_obs, batch.obs])), 2)
-    return after - before
+        return along(self.skills, direction)

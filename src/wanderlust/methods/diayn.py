@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key
 from wanderlust.config import MethodConfig
 from wanderlust.methods.base import Metrics
 from wanderlust.nets import GLOROT_UNIFORM, MLP, init_mlp
-from wanderlust.skills import ContinuousSkills, SkillSpace
+from wanderlust.skills import ContinuousSkills, SkillSpace, guessed
 from wanderlust.types import Transition
 
 # --- state -----------------------------------------------------------------------------------------------------
@@ -77,6 +77,4 @@ class Diayn:
     ) -> Float[Array, "batch skill"]:
         """The skill the discriminator expects at the goal: z = mu(g), or the likeliest one. The start plays no part."""
         guess = jax.vmap(state.encoder)(goal)
-        if isinstance(self.skills, ContinuousSkills):
-            return guess
-        return jax.nn.one_hot(jnp.argmax(guess, axis=1), self.skills.size)
+        return guessed(self.skills, guess)

@@ -14,15 +14,8 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig
 from wanderlust.methods.base import Metrics
-from wanderlust.nets import (
-    GLOROT_UNIFORM,
-    MLP,
-    SpectralState,
-    init_mlp,
-    measure_spectral,
-    normalise,
-)
-from wanderlust.skills import ContinuousSkills, SkillSpace
+from wanderlust.nets import GLOROT_UNIFORM, MLP, SpectralState, displacements, init_mlp, measure_spectral, normalise
+from wanderlust.skills import SkillSpace, along
 from wanderlust.types import Transition
 
 # --- state -----------------------------------------------------------------------------------------------------
@@ -54,9 +47,7 @@ class Lsd:
         return self._rewards(normalise(state.encoder, state.spectral), batch)
 
     def _rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
-        both = jax.vmap(phi)(jnp.concatenate([batch.next_obs, batch.obs]))
-        after, before = jnp.split(both, 2)
-        step = after - before
+        step = displacements(phi, batch.obs, batch.next_obs)
         return jnp.sum(step * jax.vmap(self.skills.code)(batch.skill), axis=1)
 
     # --- loss and update ---------------------------------------------------------------------------------------
@@ -86,8 +77,4 @@ class Lsd:
         """Equation 12: the direction from phi(s) to phi(g). Discrete skills: the one whose code points there best."""
         phi = normalise(state.encoder, state.spectral)
         direction = jax.vmap(phi)(goal) - jax.vmap(phi)(obs)
-        if isinstance(self.skills, ContinuousSkills):
-            norm = jnp.linalg.norm(direction, axis=1, keepdims=True)
-            return self.skills.expected_norm * direction / (norm + 1e-12)
-        # code_k^T x = (x_k - mean of x) N/(N-1): the largest entry wins
-        return jax.nn.one_hot(jnp.argmax(direction, axis=1), self.skills.size)
+        return along(self.skills, direction)

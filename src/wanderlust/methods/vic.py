@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Key
 from wanderlust.config import MethodConfig
 from wanderlust.methods.base import Metrics
 from wanderlust.nets import GLOROT_UNIFORM, MLP, init_mlp
-from wanderlust.skills import ContinuousSkills, SkillSpace
+from wanderlust.skills import ContinuousSkills, SkillSpace, guessed
 from wanderlust.types import Transition
 
 # --- state -----------------------------------------------------------------------------------------------------
@@ -83,9 +83,7 @@ class Vic:
     ) -> Float[Array, "batch skill"]:
         """The skill the discriminator expects of an episode from here to the goal."""
         guess = jax.vmap(state.encoder)(goal) - jax.vmap(state.encoder)(obs)
-        if isinstance(self.skills, ContinuousSkills):
-            return guess
-        return jax.nn.one_hot(jnp.argmax(guess, axis=1), self.skills.size)
+        return guessed(self.skills, guess)
 
 
 def _last(batch: Transition) -> Bool[Array, " batch"]:

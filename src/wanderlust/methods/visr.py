@@ -15,8 +15,8 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig
 from wanderlust.methods.base import Metrics
-from wanderlust.nets import GLOROT_UNIFORM, MLP, init_mlp
-from wanderlust.skills import ContinuousSkills, SkillSpace
+from wanderlust.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
+from wanderlust.skills import SkillSpace, along
 from wanderlust.types import Transition
 
 # --- state -----------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ class Visr:
         return self._rewards(state.encoder, batch)
 
     def _rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
-        return jnp.sum(_unit(jax.vmap(phi)(batch.obs)) * _unit(batch.skill), axis=1)
+        return jnp.sum(directions(jax.vmap(phi)(batch.obs)) * directions(batch.skill), axis=1)
 
     # --- loss and update ---------------------------------------------------------------------------------------
 
@@ -73,16 +73,4 @@ class Visr:
         self, state: VisrState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
     ) -> Float[Array, "batch skill"]:
         """The likeliest skill at the goal: the direction of phi(g), or its largest entry. The start plays no part."""
-        code = jax.vmap(state.encoder)(goal)
-        if isinstance(self.skills, ContinuousSkills):
-            return self.skills.expected_norm * _unit(code)
-        return jax.nn.one_hot(jnp.argmax(code, axis=1), self.skills.size)
-
-
-def _unit(x: Float[Array, "batch n"]) -> Float[Array, "batch n"]:
-    """The directions of vectors. Zero stays zero, with gradient 1: fresh biases are zero, so phi of the mean state is.
-
-    A small number under the root would give it a gradient of millions, which Adam's second moments remember for long.
-    """
-    squared = jnp.sum(x**2, axis=1, keepdims=True)
-    return x * jax.lax.rsqrt(jnp.where(squared > 1e-12, squared, 1.0))
+        return along(self.skills, jax.vmap(state.encoder)(goal))

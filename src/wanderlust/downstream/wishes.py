@@ -1,0 +1,81 @@
+"""What can be asked of `solve`, and what cannot be: every wrong combination is one line."""
+
+import dataclasses
+from pathlib import Path
+
+from wanderlust.downstream.tasks import AnyTask, GoalTask
+from wanderlust.errors import UserError
+from wanderlust.methods import WITHOUT_GOALS
+from wanderlust.skillset import Source
+from wanderlust.zoo import Entry
+
+CONTROLLERS = {
+    "zero-shot": "at every step the skill towards the goal, with no further training",
+    "sac": "learns to choose continuous skills",
+    "ppo": "learns to choose discrete skills",
+    "mppi": "plans over the skill dynamics of dads",
+    "random": "skills by chance",
+}
+LEARNING = ("sac", "ppo")
+
+
+@dataclasses.dataclass(frozen=True)
+class Wish:
+    """What is asked for; None is what is usual."""
+
+    task: AnyTask
+    controller: str
+    recipe: str | None = None
+    seed: int = 0
+    seeds: int | None = None
+    epochs: int | None = None
+    worlds: int | None = None
+    hold: int | None = None
+    episodes: int = 200
+    measure_only: bool = False
+
+
+def result_folder(source: Source, task: str, controller: str) -> Path:
+    """Where all of it is written."""
+    return source.path / "downstream" / f"{task}-{controller}"
+
+
+def check(wish: Wish, source: Source) -> None:
+    """Refuse what does not go together, in one line."""
+    task, controller, config = wish.task, wish.controller, source.config
+    method, discrete = config.method.name, config.skills.kind == "discrete"
+    if controller not in CONTROLLERS:
+        raise UserError(f"--controller is {controller!r}; it must be one of {', '.join(CONTROLLERS)}")
+    if task.env != config.env.name:
+        raise UserError(f"{task.name} is played in {task.env!r}; these skills are of {config.env.name!r}")
+    learns = "ppo" if discrete else "sac"
+    if controller in LEARNING and controller != learns:
+        kinds = ("discrete", "continuous") if discrete else ("continuous", "discrete")
+        raise UserError(
+            f"--controller {controller} chooses {kinds[1]} skills; these are {kinds[0]}: use --controller {learns}"
+        )
+    if controller in ("zero-shot", "mppi") and not isinstance(task, GoalTask):
+        raise UserError(f"--controller {controller} follows goals, and {task.name} has none: use --controller {learns}")
+    if controller == "mppi" and method != "dads":
+        raise UserError(f"--controller mppi plans over the skill dynamics of dads; these skills are of {method}")
+    if controller == "mppi" and isinstance(source, Entry):
+        raise UserError("--controller mppi needs the statistics of a run of dads, which zoo entries do not keep")
+    if controller == "zero-shot" and method in (*WITHOUT_GOALS, "dads"):
+        instead = "mppi, which plans," if method == "dads" else learns
+        raise UserError(f"{method} has no skill for a goal at once: use --controller {instead} instead")
+    if controller not in LEARNING:
+        for name in ("recipe", "epochs", "worlds", "measure_only"):
+            if getattr(wish, name):
+                flag = name.replace("_", "-")
+                raise UserError(f"--{flag} is for controllers that learn, {' and '.join(LEARNING)}; leave it out")
+    for name in ("seeds", "epochs", "worlds", "hold", "episodes"):
+        value = getattr(wish, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name} is {value}; it must be at least 1")
+    if not 0 <= wish.seed < 2**31:
+        raise UserError(f"--seed is {wish.seed}; it must be in [0, 2^31)")
+    if wish.hold is not None and controller in ("zero-shot", "mppi"):
+        raise UserError(f"--hold is not for --controller {controller}, which has a rhythm of its own; leave it out")
+    decided = ("recipe", "seeds", "epochs", "worlds", "hold")
+    if wish.measure_only and (given := [name for name in decided if getattr(wish, name) is not None]):
+        raise UserError(f"--measure-only measures what was learned as it was learned; leave out --{given[0]}")
