@@ -15,11 +15,12 @@ import jax
 import numpy as np
 
 from wanderlust import api, devices, train
+from wanderlust.train import split
 
 
 def epochs(parts: train.Parts, desk_on_host: bool) -> dict[str, Any]:
     """Seconds per epoch, in chunks of several; the first is not yet warm."""
-    train.DESK_ON_HOST = parts.config.schedule.worlds if desk_on_host else 0
+    split.DESK_ON_HOST = parts.config.schedule.worlds if desk_on_host else 0
     state, advance = train.init(parts), train.make_driver(parts)
     began = time.monotonic()
     state, _ = jax.block_until_ready(advance(state, 0))

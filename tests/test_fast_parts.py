@@ -16,6 +16,7 @@ from wanderlust.config import SacConfig
 from wanderlust.envs import Physical
 from wanderlust.nets import GLOROT_UNIFORM, MLP, Linear, in_precision, init_mlp
 from wanderlust.sac import Batch, Sac
+from wanderlust.train import learning
 from wanderlust.types import EnvSpec, Transition
 
 # --- the ring when only some entries are valid ------------------------------------------------------------------------
@@ -263,7 +264,7 @@ def test_the_alive_bonus_is_part_of_what_critics_learn_and_not_of_the_reward_tha
     replay = jax.tree.map(lambda x: x[0], state.replay)
     batch = replays.take(replay, jnp.zeros(16, jnp.int32))
     reward = jnp.linspace(-1, 1, 16)
-    _, metrics = train._sac_step(
+    _, metrics = learning.sac_update(
         parts, jax.tree.map(lambda x: x[0], state.learner.sac), batch, reward, jax.random.key(0)
     )
     np.testing.assert_allclose(seen[0], reward + 0.25, rtol=1e-6)

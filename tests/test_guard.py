@@ -20,6 +20,7 @@ from wanderlust.errors import UserError
 from wanderlust.files import ArrayFile, write_arrays
 from wanderlust.runs import Run
 from wanderlust.skillset import load
+from wanderlust.train import state as train_state
 
 ANT = dataclasses.replace(tiny_config(engine="c", driver="split"), env=BodyConfig("ant", episode_length=5))
 
@@ -83,7 +84,7 @@ def test_a_world_that_is_lost_stops_the_run_and_can_be_replayed(tmp_path, monkey
     good = tree(run.path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(train, "make_engine", with_engine(engine))
+        patch.setattr(train_state, "make_engine", with_engine(engine))
         message = stopped(run)
     file = run.path / "broken" / "epoch-00000004.safetensors"
     assert "the physics of point broke down before epoch 4 (seed 0, 1, 2)" in message
@@ -115,7 +116,7 @@ def test_a_world_that_is_lost_stops_the_run_and_can_be_replayed(tmp_path, monkey
 def test_an_overflow_stops_the_run(tmp_path, monkeypatch):
     run = copy_of(trained(seeds=3), tmp_path / "run")
     run.checkpoints()[4].unlink()
-    monkeypatch.setattr(train, "make_engine", with_engine(Overflowing))
+    monkeypatch.setattr(train_state, "make_engine", with_engine(Overflowing))
     assert stopped(run) == (
         "before epoch 4 the buffers overflowed: 12 contacts (room for 10) "
         f"(the last good checkpoint is kept in {run.path / 'checkpoints'})"

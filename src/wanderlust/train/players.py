@@ -1,0 +1,92 @@
+"""Looking at a learner: whole episodes of given skills."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from wanderlust.envs.vector import (
+    play,
+)
+from wanderlust.sac import mode_actions, sample_actions
+from wanderlust.skills import Orders
+from wanderlust.train.collection import follow_goals, set_goals
+from wanderlust.train.state import Actor, Parts
+from wanderlust.types import Rollout
+
+Player = Callable[[Any, Float[Array, "seeds worlds skill"], Key[Array, " seeds"]], Rollout]
+"""Plays one episode per skill under every seed's `performer`; arrays of the rollout lead with the seed axis."""
+
+
+def actions(
+    parts: Parts, performer: Any, obs: Float[Array, "worlds obs"], skill: Array, key: Key[Array, ""] | None = None
+) -> Float[Array, "worlds action"]:
+    """What skills do in some states: their mode, or a sample if there is a key. An upper level decides here and now."""
+    if parts.upper is not None:
+        return follow_goals(parts, performer, obs, _decided(parts, performer, obs, skill, key))
+    seen = parts.view.for_policy(obs)
+    return mode_actions(performer, seen, skill) if key is None else sample_actions(performer, seen, skill, key)[0]
+
+
+def _decided(parts: Parts, actor: Actor, obs: Array, orders: Array, key: Key[Array, ""] | None) -> Array:
+    """Orders of a batch of worlds with the goals set here; with a key they are drawn."""
+    return set_goals(parts, actor, obs, orders, None if key is None else jax.random.split(key, len(obs)))
+
+
+def make_player(parts: Parts, mode: bool = True) -> Player:
+    """Episodes from the origin with mode actions or sampled ones, compiled on first use."""
+    world, steps = parts.world.from_origin(), parts.world.spec.episode_length
+    led, without_goal = parts.upper is not None, lambda skill: skill
+    if isinstance(parts.orders, Orders):
+        without_goal = parts.orders.without_goal
+
+    def choose(performer: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
+        if led:
+            return follow_goals(parts, performer, obs, skill)
+        return actions(parts, performer, obs, skill, None if mode else key)
+
+    def decide(performer: Any, obs: Array, orders: Array, key: Key[Array, ""]) -> Array:
+        return _decided(parts, performer, obs, orders, None if mode else key)
+
+    def episodes(choose: Any, decide: Any, performer: Any, skill: Array, key: Key[Array, ""]) -> Rollout:
+        by = (partial(decide, performer), parts.hold) if led else ()
+        orders = without_goal(skill)
+        rollout = play(world, parts.engine, partial(choose, performer), orders, key, steps, *by)
+        return rollout._replace(skill=skill)
+
+    if parts.engine.compiles:
+        return jax.jit(jax.vmap(partial(episodes, choose, decide)))
+    compiled = partial(episodes, jax.jit(choose), jax.jit(decide))
+
+    def seed_by_seed(performer: Any, skill: Array, keys: Key[Array, " seeds"]) -> Rollout:
+        def one(k: int) -> Rollout:
+            return compiled(jax.tree.map(lambda x: x[k], performer), skill[k], keys[k])
+
+        return jax.tree.map(lambda *x: np.stack(x), *(one(k) for k in range(len(skill))))
+
+    return seed_by_seed
+
+
+def rollout(parts: Parts, performer: Any, skill: Array, key: Key[Array, ""], mode: bool = True) -> Rollout:
+    """One episode per skill under one seed's `performer`, from the origin, with mode actions or sampled ones."""
+    one = jax.tree.map(lambda x: x[None], (performer, skill, key))
+    return jax.tree.map(lambda x: x[0], make_player(parts, mode)(*one))
+
+
+def sample_skills(parts: Parts, keys: Key[Array, " seeds"], count: int) -> Float[Array, "seeds count skill"]:
+    """Random skills for every seed."""
+    return jax.vmap(lambda key: jax.vmap(parts.skills.sample)(jax.random.split(key, count)))(keys)
+
+
+def make_probe(parts: Parts, episodes: int) -> Callable[[Any], Rollout]:
+    """A look at all seeds: what random skills do, with mode actions, always the same skills and starts."""
+    seeds = range(parts.config.seed, parts.config.seed + parts.config.seeds)
+    keys = jnp.stack([jax.random.fold_in(jax.random.key(s), 1) for s in seeds])
+    skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    skill = sample_skills(parts, skill_keys, episodes)
+    player = make_player(parts)
+    return lambda performer: player(performer, skill, play_keys)

@@ -1,0 +1,225 @@
+"""The driver `split`: worlds on the host, moved between compiled calls, for engines that cannot be compiled."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from wanderlust.envs import Physical
+from wanderlust.envs.vector import (
+    Worlds,
+    go_on,
+    look_for_lost,
+    record,
+)
+from wanderlust.methods.base import Metrics
+from wanderlust.train.collection import (
+    EpochKeys,
+    act,
+    all_worlds,
+    by_seed,
+    draw_epoch_keys,
+    draw_noise,
+    fresh_worlds,
+    is_running,
+    order_keys,
+    renew_orders,
+)
+from wanderlust.train.learning import Advance, learn_all, mean_metrics
+from wanderlust.train.state import Actor, Parts, TrainState, sampler
+
+
+class _Desk(NamedTuple):
+    """What a device holds of one group of worlds while the host moves them."""
+
+    worlds: Worlds
+    """As they stood before the step, but for their states, which are with the host."""
+    at: Int[Array, ""]
+    """The step of the collection."""
+
+
+class _Draws(NamedTuple):
+    """All that is random in a collection, [steps, seeds, worlds, ...]."""
+
+    noise: Float[Array, "steps seeds worlds action"]
+    fresh: Worlds
+    orders: Key[Array, "steps seeds worlds"] | tuple[()]
+
+
+class _Log(NamedTuple):
+    """The steps of one group of worlds as the host saw them."""
+
+    turns: Any
+    """[steps, seeds, worlds, ...] Before each step: states, skills, ages and the actions chosen (`_pack`)."""
+    after: Any
+    """[steps, seeds, worlds, ...] The states it led to."""
+    last: Any
+    """What would have come next."""
+
+
+DESK_ON_HOST = 32
+"""Up to so many worlds it is quicker to choose actions on the CPU than to send every step to a GPU and back."""
+
+
+def desk_device(parts: Parts) -> jax.Device | None:
+    """Where the split driver chooses actions, if that is not where it learns."""
+    worlds = parts.config.schedule.worlds * parts.config.seeds
+    if jax.default_backend() == "cpu" or worlds > DESK_ON_HOST:
+        return None
+    try:
+        return jax.devices("cpu")[0]
+    except RuntimeError:  # JAX was told to use the GPU alone
+        return None
+
+
+def split_driver(parts: Parts, desk_at: jax.Device | None = None) -> Advance:
+    """Worlds on the host, learning on the device.
+
+    Per step there is one call of the engine, and one compiled call that starts the episodes that are due and chooses
+    the next actions: one array goes there and one comes back. What happened is put together when all steps are done.
+    The worlds go in two groups, each on a thread of its own: while one is with the engine, the other is at the desk.
+    """
+    steps, length, cuts = parts.config.schedule.steps, parts.world.spec.episode_length, _cuts(parts)
+    groups = 2 if parts.config.schedule.worlds % 2 == 0 else 1
+    engine = parts.engine.for_callers(groups)
+    move = jax.jit(engine.step) if engine.compiles else engine.step
+    desk_at = desk_at or desk_device(parts)
+    prepared = jax.jit(partial(_prepare, parts, groups))
+    turned = jax.jit(partial(_turn, parts))
+    finishing = jax.jit(partial(_finish, parts), donate_argnums=0)
+    finished: Callable[..., tuple[TrainState, Metrics]] = finishing
+    threads = ThreadPoolExecutor(groups)
+
+    def collect(actor: Actor, count: int, desk: _Desk, draws: _Draws, first: Array) -> _Log:
+        turns, after = [np.asarray(first)], []
+        for _ in range(count):
+            worlds, action = _unpack(cuts, turns[-1])
+            if (worlds.age >= length).all():  # every episode of this collection has ended early
+                break
+            after.append(np.concatenate(move(*all_worlds((worlds.state, action))), axis=1))
+            desk, turn = turned(actor, desk, draws, after[-1])
+            turns.append(np.asarray(turn))
+        missing = count - len(after)  # steps of episodes that have ended: not stored
+        seen = np.stack(turns[:-1] + missing * turns[-1:])
+        led = np.stack(after + missing * after[-1:])
+        return _Log(seen, led.reshape(*seen.shape[:3], -1), turns[-1])
+
+    def collect_all(state: TrainState, count: int) -> tuple[EpochKeys, tuple[_Log, ...]]:
+        actor, worlds, key = sampler(parts, state.learner), state.worlds, state.key
+        if desk_at is not None:
+            actor, worlds, key = jax.device_put((actor, worlds, key), desk_at)
+        keys, *given = prepared(actor, worlds, key)
+        logs = tuple(threads.map(partial(collect, actor, count), *given))
+        return (keys if desk_at is None else jax.device_put(keys, jax.devices()[0])), logs
+
+    def compile_all(state: TrainState) -> None:
+        nonlocal finished
+        keys, logs = collect_all(state, 1)
+
+        def whole(x: Array) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct((steps, *x.shape[1:]), x.dtype)
+
+        logs = tuple(_Log(whole(log.turns), whole(log.after), log.last) for log in logs)
+        finished = finishing.lower(state, keys, logs).compile()
+
+    def advance(state: TrainState, epochs: int) -> tuple[TrainState, Metrics]:
+        if epochs == 0:
+            compile_all(state)
+        total: Metrics = {}
+        for _ in range(epochs):
+            state, metrics = finished(state, *collect_all(state, steps))
+            total = {name: total[name] + value if total else value for name, value in metrics.items()}
+        return state, mean_metrics(total, epochs) if total else {}
+
+    return advance
+
+
+def _pack(worlds: Worlds, action: Float[Array, "seeds worlds action"]) -> Float[Array, "seeds worlds turn"]:
+    """All of a turn in one array: that is one transfer."""
+    start = [] if isinstance(worlds.start, tuple) else [worlds.start]
+    age = worlds.age[..., None].astype(jnp.float32)
+    return jnp.concatenate([*worlds.state, worlds.skill, *start, age, action], axis=-1)
+
+
+class _Cuts(NamedTuple):
+    """Where the pieces of a turn end."""
+
+    qpos: int
+    state: int
+    skill: int
+    start: int
+
+
+def _cuts(parts: Parts) -> _Cuts:
+    initial = jax.eval_shape(parts.world.initial, jax.random.key(0))
+    nq, nv = initial.qpos.shape[0], initial.qvel.shape[0]
+    skill = nq + nv + parts.orders.size
+    return _Cuts(nq, nq + nv, skill, skill + parts.world.spec.obs_dim if parts.keeps_start else skill)
+
+
+def _unpack(cuts: _Cuts, turn: Any) -> tuple[Worlds, Any]:
+    """The worlds and actions of a turn, [..., entries]; NumPy or JAX."""
+    state = Physical(turn[..., : cuts.qpos], turn[..., cuts.qpos : cuts.state])
+    start = turn[..., cuts.skill : cuts.start] if cuts.start > cuts.skill else ()
+    age = turn[..., cuts.start].astype(np.int32)
+    return Worlds(state, turn[..., cuts.state : cuts.skill], age, start), turn[..., cuts.start + 1 :]
+
+
+def _prepare(
+    parts: Parts, groups: int, actor: Actor, worlds: Worlds, key: Array
+) -> tuple[EpochKeys, tuple[_Desk, ...], tuple[_Draws, ...], tuple[Array, ...]]:
+    """For each group of worlds: its desk, all that will be random, and its first turn."""
+    keys = draw_epoch_keys(parts, key)
+    orders = jax.vmap(partial(order_keys, parts))(keys.act)
+    draws = _Draws(
+        jax.vmap(partial(draw_noise, parts))(keys.act), jax.vmap(partial(fresh_worlds, parts))(keys.fresh), orders
+    )
+    worlds = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[0], orders))
+    first = _pack(worlds, jax.vmap(partial(act, parts))(actor, worlds, draws.noise[0]))
+
+    def part(tree: Any, group: int, axis: int) -> Any:
+        return jax.tree.map(lambda x: jnp.split(x, groups, axis)[group], tree)
+
+    away: Any = ()
+    desks = tuple(_Desk(part(worlds._replace(state=away), g, 1), jnp.int32(0)) for g in range(groups))
+    return keys, desks, tuple(part(draws, g, 2) for g in range(groups)), tuple(part(first, g, 1) for g in range(groups))
+
+
+def _turn(
+    parts: Parts, actor: Actor, desk: _Desk, draws: _Draws, after: Float[Array, "all state"]
+) -> tuple[_Desk, Float[Array, "seeds worlds turn"]]:
+    """Go on from where a step has led: start the episodes that are due, and choose what comes next."""
+    waits = parts.config.schedule.collect == "episodes"
+    led = Physical(*jnp.split(by_seed(after, parts.config.seeds), [_cuts(parts).qpos], axis=-1))
+    begun = jax.tree.map(lambda x: x[desk.at], draws.fresh)
+    worlds = go_on(parts.world, desk.worlds._replace(state=led), None if waits else lambda: begun)
+    coming = jnp.minimum(desk.at + 1, draws.noise.shape[0] - 1)
+    worlds = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[coming], draws.orders))
+    action = jax.vmap(partial(act, parts))(actor, worlds, draws.noise[coming])
+    away: Any = ()
+    return _Desk(worlds._replace(state=away), desk.at + 1), _pack(worlds, action)
+
+
+def _finish(parts: Parts, state: TrainState, keys: EpochKeys, logs: tuple[_Log, ...]) -> tuple[TrainState, Metrics]:
+    """Put together what happened, and learn."""
+    turns, after = (jnp.concatenate(x, axis=2) for x in zip(*((log.turns, log.after) for log in logs), strict=True))
+    cuts = _cuts(parts)
+    before, action = _unpack(cuts, turns)
+    led = Physical(*jnp.split(after, [cuts.qpos], axis=-1))
+    fresh = jax.vmap(partial(record, parts.world))(before, action, led)
+    running = is_running(parts, before.age)
+
+    def in_order(tree: Any) -> Any:
+        """[steps, seeds, worlds, ...] -> [seeds, steps * worlds, ...]: the first is the first in time."""
+        return jax.vmap(all_worlds, in_axes=1)(tree)
+
+    lost = look_for_lost(state.lost, *in_order((before.state, action, led, running)))
+    worlds = _unpack(cuts, jnp.concatenate([log.last for log in logs], axis=1))[0]
+    if parts.config.schedule.collect == "episodes":
+        worlds = fresh_worlds(parts, keys.fresh[0])
+    return learn_all(parts, state._replace(worlds=worlds, lost=lost, key=keys.next), fresh, before.age, keys.learn)

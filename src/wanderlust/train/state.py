@@ -1,0 +1,181 @@
+"""What a configuration is made of, and all that changes while it is learned from."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from wanderlust import replay as replays
+from wanderlust.config import IbolConfig, LinearizerConfig, RunConfig
+from wanderlust.envs import Engine, World, make_engine, make_world
+from wanderlust.envs.vector import (
+    Lost,
+    Worlds,
+    begin,
+    none_lost,
+)
+from wanderlust.methods import FROM_THE_START, Method, View, make_method
+from wanderlust.methods.ibol import Ibol
+from wanderlust.nets import Policy
+from wanderlust.replay import Replay
+from wanderlust.sac import Sac, SacState, frozen
+from wanderlust.skills import Orders, SkillSpace, make_skills
+from wanderlust.types import Transition
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What a configuration is made of: pure functions, no state."""
+
+    config: RunConfig
+    world: World
+    engine: Engine
+    skills: SkillSpace
+    method: Method
+    view: View
+    sac: Sac
+
+    @property
+    def keeps_start(self) -> bool:
+        """Whether transitions carry what their episode began with."""
+        return self.config.method.name in FROM_THE_START
+
+    @property
+    def block(self) -> int:
+        """Steps over which transitions carry how far they led, if they do."""
+        return self.config.method.block if isinstance(self.config.method, LinearizerConfig) else 0
+
+    @property
+    def upper(self) -> Ibol | None:
+        """The upper level of a method that has two: it sets goals for a policy that learns no more."""
+        return self.method if isinstance(self.method, Ibol) else None
+
+    @property
+    def orders(self) -> SkillSpace:
+        """What worlds carry: skills, and the goals that an upper level sets."""
+        method = self.config.method
+        return Orders(self.skills, method.first.skills.size) if isinstance(method, IbolConfig) else self.skills
+
+    @property
+    def hold(self) -> int:
+        """Steps after which training gives other orders within an episode; 0 is never."""
+        method = self.config.method
+        if isinstance(method, IbolConfig):
+            return method.block
+        return method.hold if isinstance(method, LinearizerConfig) else 0
+
+
+def assemble(config: RunConfig) -> Parts:
+    """Build the parts a configuration names."""
+    world = make_world(config.env)
+    skills = make_skills(config.skills)
+    spec = world.spec
+    lower = config.method.first if isinstance(config.method, IbolConfig) else config
+    return Parts(
+        config=config,
+        world=world,
+        engine=make_engine(world, config.engine),
+        skills=skills,
+        method=make_method(config.method, skills),
+        view=View(spec, config.method.view, lower.sac.position_scale),
+        sac=Sac(lower.sac, spec.obs_dim, lower.skills.size, spec.action_dim, config.precision),
+    )
+
+
+class Learner(NamedTuple):
+    """Everything learned."""
+
+    sac: SacState
+    """Under an upper level: the policy alone, as an earlier stage has left it."""
+    method: Any
+
+
+class Actor(NamedTuple):
+    """What chooses actions."""
+
+    policy: Policy
+    lead: Any = ()
+    """What sets the goals that the policy follows, if there is an upper level."""
+
+
+def sampler(parts: Parts, learner: Learner) -> Actor:
+    """What acts while data are collected."""
+    return Actor(learner.sac.policy, parts.upper.lead_sampling(learner.method) if parts.upper else ())
+
+
+def performer(parts: Parts, learner: Learner) -> Any:
+    """What acts when skills are used: a policy, and with it what leads it if there is an upper level."""
+    if parts.upper is None:
+        return learner.sac.policy
+    return Actor(learner.sac.policy, parts.upper.lead_skills(learner.method))
+
+
+class TrainState(NamedTuple):
+    """All that changes during a run. Saved whole, it resumes to the same end."""
+
+    learner: Learner
+    worlds: Worlds
+    replay: Replay
+    lost: Lost
+    """The first world of each seed whose physics broke down, if any did."""
+    key: Key[Array, " seeds"]
+
+
+def init_seed(parts: Parts, key: Key[Array, ""]) -> TrainState:
+    """The state of one seed before its first epoch."""
+    sac_key, method_key, worlds_key, key = jax.random.split(key, 4)
+    schedule = parts.config.schedule
+    worlds = begin(parts.world, parts.orders, worlds_key, schedule.worlds, parts.keeps_start)
+    # an upper level learns from trajectories as they come
+    capacity = 0 if parts.upper else schedule.collection * schedule.replay_collections
+    sac = parts.sac.init(sac_key)
+    return TrainState(
+        learner=Learner(
+            frozen(sac.policy) if parts.upper else sac, parts.method.init(method_key, parts.view.method_dim)
+        ),
+        worlds=worlds,
+        replay=replays.empty(example(parts), capacity),
+        lost=none_lost(parts.world),
+        key=key,
+    )
+
+
+def example(parts: Parts) -> Transition:
+    """A transition as it is stored, all zeros."""
+    spec = parts.world.spec
+    return Transition(
+        obs=jnp.zeros(spec.obs_dim),
+        action=jnp.zeros(spec.action_dim),
+        next_obs=jnp.zeros(spec.obs_dim),
+        skill=jnp.zeros(parts.orders.size),
+        terminated=jnp.zeros((), bool),
+        truncated=jnp.zeros((), bool),
+        start=jnp.zeros(spec.obs_dim) if parts.keeps_start else (),
+        drift=jnp.zeros(spec.obs_dim) if parts.block else (),
+    )
+
+
+def init(parts: Parts) -> TrainState:
+    """The state of all seeds. A seed's state depends on that seed alone."""
+    seeds = jnp.arange(parts.config.seed, parts.config.seed + parts.config.seeds)
+    return jax.jit(jax.vmap(lambda s: init_seed(parts, jax.random.key(s))))(seeds)
+
+
+def to_save(state: TrainState) -> Any:
+    """What a checkpoint holds: all but the lost worlds, since a run that has any is stopped and not saved."""
+    nothing: Any = ()
+    return state._replace(lost=nothing)
+
+
+def restore(parts: Parts, saved: Any) -> TrainState:
+    """The state that was saved."""
+    nothing = jax.vmap(lambda _: none_lost(parts.world))(jnp.arange(parts.config.seeds))
+    state: TrainState = saved._replace(lost=nothing)
+    return state
+
+
+def saved_form(parts: Parts) -> Any:
+    """Names, shapes and types of what a checkpoint holds; nothing is allocated."""
+    return to_save(jax.eval_shape(lambda: init(parts)))
