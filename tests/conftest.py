@@ -1,5 +1,6 @@
 """Settings of the whole suite: CPU, two devices, strict shapes, a cache of compiled programs of its own."""
 
+import importlib.metadata
 import os
 import tempfile
 
@@ -10,14 +11,18 @@ _cache = None if "WANDERLUST_TEST_CACHE" in os.environ else tempfile.TemporaryDi
 _place = os.environ.setdefault("WANDERLUST_TEST_CACHE", _cache.name if _cache else "")
 os.environ["WANDERLUST_CACHE"] = _place
 
+# Most of the suite's time is compilation of small programs: the compiler need not try hard. The flag is one of this
+# version, and one that XLA does not know would stop it.
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+if importlib.metadata.version("jaxlib").startswith("0.11."):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
+
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
 jax.config.update("jax_num_cpu_devices", 2)  # so that seeds are spread over devices
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# Compilation is most of the suite's time, and many tests compile the same program again: it is kept, and LLVM does not
-# try hard. Optax needs standard dtype promotion, so that one stays as it is.
-jax.config.update("jax_disable_most_optimizations", True)
+# Many tests compile the same program again. Optax needs standard dtype promotion, so that one stays as it is.
 jax.config.update("jax_compilation_cache_dir", _place)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)

@@ -3,6 +3,10 @@
 import dataclasses
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from wanderlust.config import PointConfig, RunConfig, SacConfig, ScheduleConfig, SkillConfig, method_config
 
 _SECTIONS = ("env", "method", "skills", "sac", "schedule")
@@ -40,3 +44,20 @@ def tiny_config(
             top[key] = value
     nested = {name: dataclasses.replace(getattr(config, name), **fields) for name, fields in sections.items()}
     return dataclasses.replace(config, **nested, **top)
+
+
+class Outside:
+    """An engine that cannot be compiled; its worlds are PointEnv's."""
+
+    name, compiles = "c", False
+
+    def __init__(self, engine):
+        self.engine, self.calls = engine, 0
+
+    def step(self, state, action):
+        assert isinstance(action, np.ndarray)
+        self.calls += 1
+        return jax.device_get(self.engine.step(state, jnp.asarray(action)))
+
+    def check(self):
+        pass

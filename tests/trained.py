@@ -29,9 +29,13 @@ def _compile_quickly() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", before)
 
 
-@functools.cache
 def trained(method: str = "lsd", discrete: int | None = None, seeds: int = 1) -> Run:
     """A finished and evaluated tiny run of four epochs, with checkpoints of epochs 2 and 4."""
+    return _trained(method, discrete, seeds)  # one run, however its arguments are written
+
+
+@functools.cache
+def _trained(method: str, discrete: int | None, seeds: int) -> Run:
     config = tiny_config(method, discrete, seeds)
     run = discovery.start(config, Path(_folder.name) / f"{config.name}-{seeds}")
     discovery.run_training(run, quiet=True)

@@ -1,4 +1,4 @@
-"""The command line: wanderlust discover | evaluate | reach | downstream | publish | replay | reproduce | bench …"""
+"""The command line: `wanderlust discover`, `evaluate`, `reach`, `downstream` and so on, a class for each."""
 
 import contextlib
 import dataclasses

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Key
 
 from wanderlust.downstream.learners import Learner, Metrics, Statistics, fresh_statistics
@@ -145,13 +145,21 @@ def make_advance(parts: Parts, game: Game, learner: Learner, setting: Setting, h
 
         return jax.lax.scan(epoch, training, None, length=epochs)
 
+    across = PartitionSpec("seeds")
+
     @partial(jax.jit, static_argnums=2, donate_argnums=0)
     def in_one(training: Training, learned: Learned, epochs: int) -> tuple[Training, Any]:
-        mesh, across = seed_mesh(len(training.key)), PartitionSpec("seeds")
-        outputs = (across, PartitionSpec(None, "seeds"))
         part = jax.shard_map(
-            partial(many, epochs=epochs), mesh=mesh, in_specs=(across, across), out_specs=outputs, check_vma=False
+            partial(many, epochs=epochs),
+            mesh=seed_mesh(len(training.key)),
+            in_specs=(across, across),
+            out_specs=(across, PartitionSpec(None, "seeds")),
+            check_vma=False,
         )
         return part(training, learned)
 
-    return in_one
+    def advance(training: Training, learned: Learned, epochs: int) -> tuple[Training, Any]:
+        spread = NamedSharding(seed_mesh(len(training.key)), across)  # as it comes back: another form compiles anew
+        return in_one(jax.device_put(training, spread), jax.device_put(learned, spread), epochs)
+
+    return advance

@@ -52,6 +52,8 @@ class Table(NamedTuple):
     parts: train.Parts
     game: Game
     learned: Learned
+    skills: Learned
+    """The same as the run has it, with its own seeds."""
     seeds: tuple[int, ...]
     folder: Path
 
@@ -108,7 +110,7 @@ def solve(
         count = seeds or (source.config.seeds if source.config.seeds > 1 else SEEDS)
         which = tuple(range(seed, seed + count))
     index = np.arange(len(which)) % source.config.seeds
-    table = Table(parts, game, jax.tree.map(lambda x: x[index], learned), which, folder)
+    table = Table(parts, game, jax.tree.map(lambda x: x[index], learned), learned, which, folder)
     with muted():
         if controller in LEARNING and found is None:
             found = _train(table, wish, quiet)
@@ -181,8 +183,8 @@ def _measured(table: Table, wish: Wish, found: tuple[Saved, Learner] | None, epo
         line.update(2, "how far skills get")
         bound: dict[str, Any] = {}
         if isinstance(task, GoalTask):
-            keys = jax.random.split(jax.random.key(table.seeds[0]), len(table.seeds))
-            speed = float(np.mean(skill_speed(parts, table.learned, keys)))
+            keys = jax.random.split(jax.random.key(table.seeds[0]), parts.config.seeds)
+            speed = float(np.mean(skill_speed(parts, table.skills, keys)))
             bound = {"speed_bound": within_reach(task, speed)._asdict()}
         game.engine.check()
         line.update(3, "done")

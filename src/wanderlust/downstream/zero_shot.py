@@ -89,7 +89,7 @@ def within_reach(task: GoalTask, speed: float, draws: int = 100_000) -> Reach:
     return Reach(speed, distance, share, share * task.goals * task.reward)
 
 
-def skill_speed(parts: Parts, learned: Any, keys: Key[Array, " seeds"], episodes: int = 200) -> list[float]:
+def skill_speed(parts: Parts, learned: Any, keys: Key[Array, " seeds"], episodes: int = 100) -> list[float]:
     """Of every seed: the mean of ||x_T - x_0|| / T over random skills; T is the length of the world's episodes."""
     skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
     rollout = make_player(parts)(learned.policy, sample_skills(parts, skill_keys, episodes), play_keys)
