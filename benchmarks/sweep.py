@@ -16,6 +16,7 @@ import numpy as np
 
 from wanderlust import api, devices, train
 from wanderlust.metrics import coverage
+from wanderlust.types import Rollout
 
 
 def main() -> None:
@@ -57,7 +58,7 @@ def main() -> None:
     parts.engine.check()
 
 
-def look(parts: train.Parts, rollout: train.Rollout) -> dict[str, list[float]]:
+def look(parts: train.Parts, rollout: Rollout) -> dict[str, list[float]]:
     """Where random skills went, per seed."""
     where = list(parts.world.spec.position_dims)
     obs, alive = np.asarray(rollout.obs), np.asarray(rollout.alive)

@@ -38,6 +38,7 @@ from wanderlust.recipes import RECIPES, get_recipe
 from wanderlust.reproduce import coverage, study
 from wanderlust.runs import Run
 from wanderlust.skills import BoxSkills, ContinuousSkills, Orders
+from wanderlust.train.collection import set_goals
 from wanderlust.types import EnvSpec, Transition
 
 KEY = jax.random.key(0)
@@ -387,7 +388,7 @@ def test_the_lower_level_is_given_the_goal_alone_and_takes_its_mode():
 
     @jax.jit
     def everything():
-        orders = train.set_goals(parts, actor, obs, z, None)
+        orders = set_goals(parts, actor, obs, z, None)
         goals = jnp.stack([learner.method.networks.skill(parts.view.for_method(o), z).mode() for o, z in rows])
         seen = [parts.view.for_policy(o) for o, _ in rows]
         by_hand = jnp.stack([actor.policy(s, g).mode() for s, g in zip(seen, goals, strict=True)])

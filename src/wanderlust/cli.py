@@ -212,12 +212,12 @@ class Downstream:
         from wanderlust import devices
         from wanderlust.discovery import describe_engine
         from wanderlust.downstream.solve import solve
-        from wanderlust.downstream.wishes import result_folder
+        from wanderlust.downstream.wishes import result_folder, usual_seeds
         from wanderlust.plots import draw_solved
         from wanderlust.skillset import open_source
 
         source = open_source(self.run_folder, self.out)
-        devices.prepare(self.seeds or source.config.seeds)
+        devices.prepare(self.seeds or usual_seeds(source))
         console.print(describe_engine(source.config.env, self.engine), soft_wrap=True)
         elsewhere = ("run_folder", "out")
         options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in elsewhere}

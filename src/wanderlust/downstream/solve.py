@@ -29,7 +29,7 @@ from wanderlust.downstream.playing import Game, Hand, make_game, make_play, retu
 from wanderlust.downstream.saved import Saved, load, save
 from wanderlust.downstream.settings import HOLD, HOLDS, get_setting
 from wanderlust.downstream.tasks import AnyTask, GoalTask, make_task
-from wanderlust.downstream.wishes import LEARNING, Wish, check, result_folder
+from wanderlust.downstream.wishes import LEARNING, Wish, check, result_folder, usual_seeds
 from wanderlust.downstream.zero_shot import skill_speed, within_reach, zero_shot_hand
 from wanderlust.envs.models import muted
 from wanderlust.errors import UserError
@@ -40,8 +40,6 @@ from wanderlust.progress import progress
 from wanderlust.runs import provenance
 from wanderlust.skillset import Source, load_learner, open_source
 
-SEEDS = 4
-"""Where the skills have one seed."""
 SHOWN = 6
 """Episodes per seed whose paths are kept."""
 
@@ -107,8 +105,7 @@ def solve(
         found = load(folder / "controller.safetensors", parts, game)
         which = found[0].seeds
     else:
-        count = seeds or (source.config.seeds if source.config.seeds > 1 else SEEDS)
-        which = tuple(range(seed, seed + count))
+        which = tuple(range(seed, seed + (seeds or usual_seeds(source))))
     index = np.arange(len(which)) % source.config.seeds
     table = Table(parts, game, jax.tree.map(lambda x: x[index], learned), learned, which, folder)
     with muted():

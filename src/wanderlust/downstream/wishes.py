@@ -17,6 +17,7 @@ CONTROLLERS = {
     "random": "skills by chance",
 }
 LEARNING = ("sac", "ppo")
+SEEDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Wish:
     hold: int | None = None
     episodes: int = 200
     measure_only: bool = False
+
+
+def usual_seeds(source: Source) -> int:
+    """How many controllers, where nobody says: as many as the skills have seeds, or a few where they have one."""
+    return source.config.seeds if source.config.seeds > 1 else SEEDS
 
 
 def result_folder(source: Source, task: str, controller: str) -> Path:

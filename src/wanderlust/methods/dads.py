@@ -149,7 +149,7 @@ class Dads:
     def towards(
         self, state: DadsState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
     ) -> Float[Array, "batch skill"]:
-        needs = "zero-shot goals need planning over its skill dynamics, which is not there yet"
+        needs = "it plans over its skill dynamics (wanderlust downstream RUN --task TASK --controller mppi)"
         raise UserError(f"dads has no skill for a goal at once: {needs}; lsd and diayn can follow goals")
 
 
