@@ -11,11 +11,12 @@ _cache = None if "WANDERLUST_TEST_CACHE" in os.environ else tempfile.TemporaryDi
 _place = os.environ.setdefault("WANDERLUST_TEST_CACHE", _cache.name if _cache else "")
 os.environ["WANDERLUST_CACHE"] = _place
 
-# Most of the suite's time is compilation of small programs: the compiler need not try hard. The flag is one of this
+# Most of the suite's time is compilation of small programs: the compiler need not try hard. The flags are of this
 # version, and one that XLA does not know would stop it.
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 if importlib.metadata.version("jaxlib").startswith("0.11."):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
+    _flags = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_flags}".strip()
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
@@ -24,7 +25,7 @@ jax.config.update("jax_num_cpu_devices", 2)  # so that seeds are spread over dev
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # Many tests compile the same program again. Optax needs standard dtype promotion, so that one stays as it is.
 jax.config.update("jax_compilation_cache_dir", _place)
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 
