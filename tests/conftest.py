@@ -25,7 +25,7 @@ jax.config.update("jax_num_cpu_devices", 2)  # so that seeds are spread over dev
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # Many tests compile the same program again. Optax needs standard dtype promotion, so that one stays as it is.
 jax.config.update("jax_compilation_cache_dir", _place)
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 
