@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trained import _compile_quickly  # noqa: F401
 from wanderlust import train, zoo
 from wanderlust.config import AblationConfig, MethodConfig, SkillConfig
 from wanderlust.errors import UserError

@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 
-from trained import _compile_quickly, run_python  # noqa: F401 - a fixture
+from trained import run_python
 from wanderlust import bench, cli
 from wanderlust.bench import Rates, UpdateContestant, in_turns, ratio
 from wanderlust.config import SkillConfig

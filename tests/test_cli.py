@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers import tiny_config
-from trained import _compile_quickly, copy_of, run_python, trained, tree  # noqa: F401
+from trained import copy_of, run_python, trained, tree
 from wanderlust import cli
 from wanderlust.config import to_json
 from wanderlust.files import ArrayFile

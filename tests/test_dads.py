@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from helpers import tiny_config
-from trained import _compile_quickly  # noqa: F401
 from wanderlust import plots, train, zoo
 from wanderlust.config import DadsConfig, SkillConfig
 from wanderlust.errors import UserError

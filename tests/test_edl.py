@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from helpers import tiny_config
-from trained import _compile_quickly  # noqa: F401
 from wanderlust import api, discovery, stages, train
 from wanderlust.config import EdlConfig, SkillConfig, SmmConfig, StageConfig, from_json, to_json, with_changes
 from wanderlust.errors import UserError

@@ -11,7 +11,7 @@ import pytest
 
 import wanderlust
 from helpers import tiny_config
-from trained import _compile_quickly, copy_of, run_python, trained  # noqa: F401
+from trained import trained
 from wanderlust import api, devices, discovery, memory, recipes, train
 from wanderlust.config import BodyConfig, PointConfig, SkillConfig, to_json
 from wanderlust.envs import make_world

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trained import _compile_quickly, run_python, trained  # noqa: F401
+from trained import run_python, trained
 
 FOLDER = Path(__file__).parents[1] / "examples"
 EXAMPLES = sorted(path.name for path in FOLDER.glob("*.py"))

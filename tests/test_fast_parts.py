@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from helpers import tiny_config
-from trained import _compile_quickly  # noqa: F401
 from wanderlust import replay as replays
 from wanderlust import train
 from wanderlust.config import SacConfig

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from helpers import tiny_config
-from trained import _compile_quickly, copy_of, trained  # noqa: F401
+from trained import copy_of, trained
 from wanderlust import train
 from wanderlust.downstream.reach import reach
 from wanderlust.downstream.tasks import GoalState, GoalTask, point_goal, point_multi_goals

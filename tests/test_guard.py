@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helpers import tiny_config
-from trained import _compile_quickly, copy_of, trained, tree  # noqa: F401
+from trained import copy_of, trained, tree
 from wanderlust import cli, discovery, train
 from wanderlust.breakdown import Broken, Origin, replay
 from wanderlust.config import BodyConfig, PointConfig

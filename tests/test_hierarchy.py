@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from helpers import Outside, tiny_config
-from trained import _compile_quickly, copy_of, trained  # noqa: F401
+from trained import copy_of, trained
 from wanderlust import recipes, train
 from wanderlust.config import SkillConfig
 from wanderlust.downstream import hierarchy, learners, saved, solve, wishes

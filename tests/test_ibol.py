@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trained import _compile_quickly, copy_of, tree  # noqa: F401
+from trained import copy_of, tree
 from wanderlust import levels, skillset, stages, train
 from wanderlust.config import (
     PointConfig,

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trained import _compile_quickly  # noqa: F401
 from wanderlust import train
 from wanderlust.config import CsdConfig, MetraConfig, SkillConfig, method_config
 from wanderlust.methods import make_method

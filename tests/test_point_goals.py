@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from trained import _compile_quickly, tree  # noqa: F401
+from trained import tree
 from wanderlust.errors import UserError
 from wanderlust.reproduce import point_goals
 from wanderlust.runs import Run

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trained import _compile_quickly  # noqa: F401
 from wanderlust.nets import MLP, Linear
 from wanderlust.ppo import Batch, Episodes, Networks, Ppo, PpoConfig, likeliest_choices, sample_choices
 

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from trained import _compile_quickly, tree  # noqa: F401
+from trained import tree
 from wanderlust import discovery
 from wanderlust.config import PointConfig, SkillConfig
 from wanderlust.envs import make_world

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helpers import tiny_config
-from trained import _compile_quickly, copy_of, run_python, start_python, trained  # noqa: F401
+from trained import copy_of, run_python, start_python, trained
 from wanderlust import discovery
 from wanderlust.config import to_json
 from wanderlust.files import ArrayFile

@@ -15,7 +15,7 @@ import pytest
 import safetensors.numpy
 
 from helpers import tiny_config
-from trained import _compile_quickly, copy_of, run_python, trained, tree  # noqa: F401
+from trained import copy_of, run_python, trained, tree
 from wanderlust import discovery, train
 from wanderlust.config import RunConfig, from_json, to_json
 from wanderlust.errors import UserError

@@ -8,7 +8,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 import wanderlust
-from trained import _compile_quickly, trained  # noqa: F401
+from trained import trained
 from wanderlust import SkillEnv, SkillVectorEnv
 from wanderlust.config import BodyConfig, PointConfig
 from wanderlust.downstream.gym_tasks import TaskVectorEnv

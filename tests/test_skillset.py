@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wanderlust
-from trained import _compile_quickly, trained  # noqa: F401
+from trained import trained
 from wanderlust import train
 from wanderlust.errors import UserError
 from wanderlust.files import ArrayFile

@@ -15,7 +15,6 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import wanderlust  # noqa: F401 - registers the tasks
-from trained import _compile_quickly  # noqa: F401
 from wanderlust.config import BodyConfig, PointConfig
 from wanderlust.downstream import episodes
 from wanderlust.downstream.gym_tasks import TaskEnv, TaskVectorEnv
@@ -82,6 +81,21 @@ def test_a_task_and_its_world_fit(name):
     after, score = jax.eval_shape(task.step, state, obs, KEY)
     assert after == state  # so that a compiled program can carry it
     assert [(x.shape, x.dtype) for x in score] == [((), jnp.float32), ((), bool), ((), bool)]
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("ant-goal", 10.0),
+        ("ant-multi-goals", 10.0),
+        ("humanoid-multi-goals", 10.0),
+        ("cheetah-hurdle", 7.0),
+        ("ant-rotation", 10.0),
+        ("point-multi-goals", 4.0),
+    ],
+)
+def test_the_most_an_episode_can_earn(name, most):
+    assert make_task(name).most == most  # of the bars, those at x >= 0 pay: 3, 7, ..., 27
 
 
 def test_names_of_gymnasium():

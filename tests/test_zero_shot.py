@@ -11,7 +11,6 @@ import pytest
 from helpers import Outside, tiny_config
 from test_dads import affine, moments, state_of
 from test_goals import IDLE, PERFECT
-from trained import _compile_quickly  # noqa: F401
 from wanderlust import train
 from wanderlust.config import DadsConfig
 from wanderlust.downstream import planning, solve, wishes, zero_shot

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import wanderlust
-from trained import _compile_quickly, copy_of, run_python, trained, tree  # noqa: F401
+from trained import copy_of, run_python, trained, tree
 from wanderlust import methods, train, zoo
 from wanderlust.evaluate import evaluate
 from wanderlust.files import ArrayFile, write_arrays

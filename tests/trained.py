@@ -6,11 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-
-import jax
-import pytest
 
 from helpers import tiny_config
 from wanderlust import discovery
@@ -18,15 +14,6 @@ from wanderlust.evaluate import evaluate
 from wanderlust.runs import Run
 
 _folder = tempfile.TemporaryDirectory(prefix="wanderlust-runs-")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _compile_quickly() -> Iterator[None]:
-    """For test files that import it: compiling takes most of their time, and these programs run for moments."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 def trained(method: str = "lsd", discrete: int | None = None, seeds: int = 1) -> Run:

@@ -19,6 +19,7 @@ from wanderlust.ppo import Batch as PpoBatch
 from wanderlust.ppo import Episodes, Ppo, PpoConfig, PpoState, likeliest_choices, sample_choices
 from wanderlust.sac import Batch, Sac, SacState, mode_actions, sample_actions
 from wanderlust.train import Parts
+from wanderlust.train.collection import all_worlds
 
 Metrics = dict[str, Float[Array, ""]]
 
@@ -129,7 +130,7 @@ class SacLearner:
         over = turns.terminated | turns.truncated if config.time_limit_is_terminal else turns.terminated
         happened: Any = Batch(turns.seen, _no_skill(turns.seen), turns.chosen.note, turns.reward, turns.seen_next, over)
         kept = self.memory() if setting.collections == 1 else memory
-        kept = replays.append_valid(kept, _in_a_row(happened), turns.valid.reshape(-1))
+        kept = replays.append_valid(kept, all_worlds(happened), turns.valid.reshape(-1))
 
         def step(state: SacState, key: Key[Array, ""]) -> tuple[SacState, Metrics]:
             draw, noise = jax.random.split(key)
@@ -178,7 +179,7 @@ class PpoLearner:
         over = turns.terminated | turns.truncated  # as in SAC, no value is expected beyond the time limit
         action, log_prob = turns.chosen.note
         played = Episodes(seen, action, log_prob, turns.reward, seen_next, over, over)
-        happened = _in_a_row(self.ppo.judged(state, played))
+        happened = all_worlds(self.ppo.judged(state, played))
         empty = replays.empty(jax.tree.map(lambda x: x[0], happened), self.turns)
         kept = replays.append_valid(empty, happened, turns.valid.reshape(-1))
 
@@ -203,11 +204,6 @@ def make_learner(parts: Parts, game: Game, setting: Setting, hold: int) -> SacLe
 def _no_skill(seen: Float[Array, "*batch seen"]) -> Float[Array, "*batch 0"]:
     """SAC's networks take a skill beside what is seen: here it is what they choose."""
     return jnp.zeros((*seen.shape[:-1], 0))
-
-
-def _in_a_row(tree: Any) -> Any:
-    """[turns, worlds, ...] -> [turns * worlds, ...]."""
-    return jax.tree.map(lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), tree)
 
 
 def _rows(kept: replays.Replay, key: Key[Array, ""], batch: int, whole: int) -> Array:

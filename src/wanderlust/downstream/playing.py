@@ -20,6 +20,7 @@ from wanderlust.downstream.episodes import Held
 from wanderlust.downstream.tasks import Task
 from wanderlust.envs import Engine, Physical, World, make_engine
 from wanderlust.train import Parts
+from wanderlust.train.collection import by_seed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +114,7 @@ class _Rounds:
 
     def look(self, now: Held, seeds: int) -> Float[Array, "seeds worlds seen"]:
         seen = jax.vmap(lambda e: episodes.observe(self.game.world, self.game.task, e))(now.episode)
-        return _by_seed(seen, seeds)
+        return by_seed(seen, seeds)
 
     def choose(self, player: Any, now: Held, keys: Key[Array, " seeds"]) -> tuple[Held, Array, Chosen]:
         """A fresh count of what comes, what is seen, and what is chosen."""
@@ -121,7 +122,7 @@ class _Rounds:
         return episodes.held(now.episode, now.running), seen, jax.vmap(self.hand.choose)(player, seen, keys)
 
     def act(self, player: Any, now: Held, chosen: Chosen) -> Float[Array, "all action"]:
-        obs = _by_seed(jax.vmap(self.game.world.observe)(now.episode.body), len(chosen.skill))
+        obs = by_seed(jax.vmap(self.game.world.observe)(now.episode.body), len(chosen.skill))
         action = jax.vmap(self.hand.act)(player, obs, chosen.skill)
         return action.reshape(-1, action.shape[-1])
 
@@ -132,7 +133,7 @@ class _Rounds:
     def record(self, seen: Array, chosen: Chosen, before: Held, after: Held, path: Any) -> Turns:
         outcome, seeds = after.outcome, len(seen)
         of_all = (outcome.reward, outcome.terminated, outcome.truncated, before.running, after.steps)
-        reward, terminated, truncated, valid, steps = (_by_seed(x, seeds) for x in of_all)
+        reward, terminated, truncated, valid, steps = (by_seed(x, seeds) for x in of_all)
         return Turns(seen, chosen, reward, self.look(after, seeds), terminated, truncated, valid, steps, path)
 
     # --- with the engine inside, and outside, of a compiled program ------------------------------------------------
@@ -184,7 +185,3 @@ class _Rounds:
             return whole
 
         return play
-
-
-def _by_seed(x: Array, seeds: int) -> Array:
-    return x.reshape(seeds, x.shape[0] // seeds, *x.shape[1:])

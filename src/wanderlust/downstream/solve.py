@@ -197,7 +197,7 @@ def _measured(table: Table, wish: Wish, found: tuple[Saved, Learner] | None, epo
         "hold": hand.hold,
         "seeds": list(table.seeds),
         "episodes_per_seed": wish.episodes,
-        "most": _most(task),
+        "most": task.most,
         "return": _summary(earned),
         "random": {"hold": hold, **_summary(by_chance)},
         **bound,
@@ -242,8 +242,3 @@ def _played(
 def _summary(earned: np.ndarray[Any, Any]) -> dict[str, Any]:
     per_seed = earned.mean(axis=1)
     return {**summarise(per_seed)._asdict(), "per_seed": per_seed.tolist()}
-
-
-def _most(task: AnyTask) -> float:
-    """What an episode can earn at most."""
-    return task.reward * (task.goals if isinstance(task, GoalTask) else 7 if task.name == "cheetah-hurdle" else 1)

@@ -47,6 +47,11 @@ class Task(Protocol[S]):
         ...
 
     @property
+    def most(self) -> float:
+        """The most an episode can earn."""
+        ...
+
+    @property
     def entries(self) -> int:
         """How many numbers `observe` gives."""
         ...

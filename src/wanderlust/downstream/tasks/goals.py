@@ -56,6 +56,10 @@ class GoalTask:
         return self.goals * self.slot
 
     @property
+    def most(self) -> float:
+        return self.reward * self.goals
+
+    @property
     def entries(self) -> int:
         return len(self.position_dims)
 

@@ -42,6 +42,10 @@ class HurdleTask:
     reward: float = 1.0
     entries: int = 2
 
+    @property
+    def most(self) -> float:
+        return self.reward * sum(bar >= 0 for bar in BARS)
+
     def arrange(self, world: World) -> World:
         if not isinstance(world, Body):
             raise TypeError(f"no bars can be laid across the way of {type(world).__name__}")

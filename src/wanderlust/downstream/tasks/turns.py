@@ -37,6 +37,10 @@ class TurnTask(abc.ABC):
     quaternion_dims: tuple[int, ...] = (3, 4, 5, 6)
     """Which entries of the observation say how the body is turned, w first."""
 
+    @property
+    def most(self) -> float:
+        return self.reward
+
     def arrange(self, world: World) -> World:
         return world.from_origin()
 
