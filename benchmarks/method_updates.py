@@ -7,14 +7,58 @@ All methods take turns in one process, on a replay full of random numbers, so th
 
 import argparse
 import dataclasses
+import functools
 import json
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
+from jaxtyping import Array
 
-from wanderlust import api, devices
+from wanderlust import api, devices, runs, train
 from wanderlust.bench import UpdateContestant, in_turns
+from wanderlust.config import IbolConfig, RunConfig, ScheduleConfig
 from wanderlust.methods import DESCRIPTIONS
+from wanderlust.train.learning import learn_all
+
+
+class TrajectoryUpdates:
+    """Gradient steps of a method whose skills lead another policy, from whole episodes of random numbers."""
+
+    def __init__(self, config: RunConfig, steps: int, batch: int) -> None:
+        count = max(1, batch // config.schedule.steps)  # as many environment steps as others have in a batch
+        schedule = dataclasses.replace(
+            config.schedule, worlds=count, sac_batch=count, sac_steps=steps, method_steps=steps
+        )
+        parts = train.assemble(dataclasses.replace(config, schedule=schedule))
+        self._state, self.per_call = train.init(parts), steps
+        shape = (schedule.steps, 1, count)
+        episodes = jax.tree.map(lambda x: _random(x, shape), train.example(parts))
+        age = jnp.broadcast_to(jnp.arange(schedule.steps)[:, None, None], shape)
+        args = (episodes, age, jax.random.split(jax.random.key(0), 1))
+        program = jax.jit(functools.partial(learn_all, parts))
+        self._advance = lambda state: program(state, *args)[0]
+        self.advance()
+        self.about = {"episodes in a batch": count}
+
+    def advance(self) -> None:
+        """One call."""
+        self._state = jax.block_until_ready(self._advance(self._state))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _random(like: Array, shape: tuple[int, ...]) -> Array:
+    full = (*shape, *like.shape)
+    return jax.random.normal(jax.random.key(0), full) if like.dtype == jnp.float32 else jnp.zeros(full, like.dtype)
+
+
+def contestant(config: RunConfig, alike: ScheduleConfig, steps: int) -> UpdateContestant | TrajectoryUpdates:
+    """A method with LSD's schedule; one that learns from whole episodes with batches of as many steps."""
+    if isinstance(config.method, IbolConfig):
+        return TrajectoryUpdates(config, steps, alike.sac_batch)
+    return UpdateContestant(dataclasses.replace(config, schedule=alike), steps)
 
 
 def main() -> None:
@@ -33,13 +77,15 @@ def main() -> None:
     alike = api.configure(args.env, recipe=args.recipe, set=tuple(args.changes)).schedule
     contestants = []
     for name in args.only:
-        config = api.configure(args.env, method=name, recipe=args.recipe, set=tuple(args.changes))
-        contestants.append(UpdateContestant(dataclasses.replace(config, schedule=alike), steps))
+        own = [c for c in args.changes if not (name == "ibol" and c.startswith("schedule."))]
+        config = api.configure(args.env, method=name, recipe=args.recipe, set=tuple(own))
+        contestants.append(contestant(config, alike, steps))
     rates = in_turns(contestants, args.seconds)
     ms = {name: 1e3 / rate.summary()["median"] for name, rate in zip(args.only, rates, strict=True)}
     table = {
         "command": f"python benchmarks/method_updates.py --recipe {args.recipe} --env {args.env}",
         "changes": args.changes,
+        "commit": runs.commit(),
         "device": devices.describe(),
         "batch": alike.sac_batch,
         "ms_per_update": ms,

@@ -118,6 +118,13 @@ def test_changes_reach_every_row_beside_what_is_its_own():
     assert (lsd.sac.alpha, metra.sac.alpha, dads.sac.learn_alpha) == (0.03, 0.1, True)
 
 
+def test_what_is_changed_of_the_schedule_is_changed_of_ibols_first_stage_which_learns_as_lsd_does():
+    (lsd, ibol) = configs(("lsd", "ibol"), "ant", "laptop", steps=100_000, set=("schedule.worlds=16",))
+    own = get_recipe("laptop", "ant", "ibol", SkillConfig()).schedule
+    assert lsd.schedule.worlds == ibol.method.first.schedule.worlds == 16
+    assert ibol.schedule == dataclasses.replace(own, epochs=ibol.schedule.epochs)
+
+
 def test_discrete_rows():
     (metra,) = configs(("metra",), "point", "laptop", SkillConfig("discrete", 4))
     assert metra.skills == SkillConfig("discrete", 4)

@@ -429,8 +429,8 @@ _UPPER = {
     ("paper", "ant"): _Upper(1.0, 10_000, worlds=64),
     ("paper", "half-cheetah"): _Upper(1.0, 10_000, worlds=64),
     ("paper", "humanoid"): _Upper(1.5, 10_000, worlds=32, batch=32),
-    **{("fast", body): _Upper(0.6, 120, 2048, updates=16, batch=512, rate=3e-4) for body in ("ant", "half-cheetah")},
-    ("fast", "humanoid"): _Upper(0.6, 40, 1024, updates=16, batch=256, rate=3e-4),
+    **{("fast", body): _Upper(0.6, 240, 1024, updates=200, batch=256, rate=3e-4) for body in ("ant", "half-cheetah")},
+    ("fast", "humanoid"): _Upper(0.6, 40, 1024, updates=200, batch=256, rate=3e-4),
     **{("laptop", body): _Upper(0.6, 250, 64, hidden=(128, 128), rate=3e-4, alternatives=20) for body in BODIES},
 }
 """On bodies `paper` is what IBOL's code has; the other numbers are our own."""

@@ -8,6 +8,7 @@ which is `smm` here. `random` is the floor.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -162,6 +163,8 @@ def row_config(name: str, shared: RunConfig, recipe: str, space: SkillConfig, ch
     only_discrete = (space.kind, usual.kind) == ("continuous", "discrete")
     own = get_recipe(recipe, shared.env.name, name, usual if only_discrete else space)
     episodes = isinstance(own.method, IbolConfig)  # its last stage learns from whole ones
+    if episodes:  # so that what is said of the schedule is said of its first stage, which learns as LSD does
+        changes = tuple(re.sub(r"^schedule\.", "method.first.schedule.", change) for change in changes)
     own = with_changes(own if episodes else dataclasses.replace(own, schedule=schedule), changes)
     make_method(own.method, make_skills(own.skills))  # what cannot be is refused before anything is trained
     sac = _weighed(shared.sac, own.sac)
