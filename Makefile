@@ -1,22 +1,26 @@
 # make demo    set up, then the whole thing once on PointEnv: discover, evaluate, draw, follow goals
 # make test    set up, then ruff, mypy and the tests
+# make test-sb3    set up .venv-sb3 with Stable-Baselines3 (and PyTorch), then the tests and the example that need it
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: setup demo test lint types tests clean
+.PHONY: setup demo test lint types tests test-sb3 clean
 
 setup: $(VENV)/.ready
 
+$(VENV)/.ready: EXTRAS := dev
+$(VENV)-sb3/.ready: EXTRAS := dev,sb3
+
 # Some systems ship venv without ensurepip: then the pip that is there installs into the environment.
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready $(VENV)-sb3/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("needs Python 3.11 or newer, e.g. make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
-	@echo "setting up $(VENV) (half a minute to a few, the first time)"
-	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip $(VENV)
-	@if $(BIN)/python -m pip --version >/dev/null 2>&1; then pip="$(BIN)/python -m pip"; \
-	else pip="$(PYTHON) -m pip --python $(BIN)/python"; fi; \
-	$$pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo "setting up $(@D) (half a minute to a few, the first time)"
+	@$(PYTHON) -m venv $(@D) >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip $(@D)
+	@if $(@D)/bin/python -m pip --version >/dev/null 2>&1; then pip="$(@D)/bin/python -m pip"; \
+	else pip="$(PYTHON) -m pip --python $(@D)/bin/python"; fi; \
+	$$pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
 
 demo: setup
@@ -36,5 +40,10 @@ types: setup
 tests: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+test-sb3: $(VENV)-sb3/.ready
+	$(VENV)-sb3/bin/python -c 'import stable_baselines3'
+	$(VENV)-sb3/bin/python -m pytest -m sb3
+	$(VENV)-sb3/bin/python examples/sb3_sac.py --steps 400 --episodes 20
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-sb3 .pytest_cache .mypy_cache .ruff_cache

@@ -14,7 +14,7 @@ from wanderlust.config import to_json
 from wanderlust.files import ArrayFile
 from wanderlust.runs import Run
 
-COMMANDS = ("discover", "evaluate", "reach", "downstream", "reproduce", "publish", "replay", "bench", "list")
+COMMANDS = ("discover", "evaluate", "reach", "downstream", "export", "reproduce", "publish", "replay", "bench", "list")
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ SAYS = {
 
 
 def test_there_is_an_example_of_everything():
-    assert set(EXAMPLES) == {"discover.py", "vector_env.py", *SAYS}
+    assert set(EXAMPLES) == {"discover.py", "vector_env.py", "onnx_drive.py", "sb3_sac.py", *SAYS}
 
 
 @pytest.mark.parametrize("name", SAYS)

@@ -17,13 +17,13 @@ LEVELS = (
     {"envs"},
     {"sac", "ppo", "methods"},
     {"recipes", "train"},
-    {"runs", "plots", "breakdown", "memory", "downstream.tasks", "downstream", "downstream.settings"},
+    {"runs", "plots", "breakdown", "memory", "downstream.tasks", "downstream", "downstream.settings", "downstream.sb3"},
     {"learned", "codes", "levels", "downstream.episodes"},
     {"downstream.playing"},
     {"downstream.zero_shot", "downstream.gym_tasks", "downstream.learners", "downstream.planning", "zoo"},
     {"discovery", "skillset", "downstream.hierarchy"},
     {"evaluate", "bench", "downstream.reach", "downstream.skill_env", "downstream.saved", "downstream.wishes"},
-    {"stages", "downstream.solve"},
+    {"stages", "export", "downstream.solve"},
     {"api", "reproduce"},
     {"cli", ""},
     {"__main__"},
@@ -44,6 +44,7 @@ ONLY = {
     "ppo": {"nets"},
     "methods": {"config", "errors", "types", "nets", "skills"},
     "plots": {"errors", "files", "metrics"},
+    "downstream.sb3": {"errors"},
 }
 """Rooms that may import from these and no others."""
 

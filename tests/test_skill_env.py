@@ -203,8 +203,11 @@ def test_gymnasium_has_nothing_to_complain_about_but_the_range_of_z(discrete):
 
 @pytest.mark.parametrize("discrete", [None, 3])
 @pytest.mark.filterwarnings("ignore:We recommend you to use a symmetric and normalized Box:UserWarning")
+@pytest.mark.sb3
 def test_nor_has_stable_baselines(discrete):
-    checker = pytest.importorskip("stable_baselines3.common.env_checker", reason="Stable-Baselines3 is not installed")
+    checker = pytest.importorskip(
+        "stable_baselines3.common.env_checker", reason="needs Stable-Baselines3: make test-sb3"
+    )
     checker.check_env(SkillEnv(wanderlust.load(trained(discrete=discrete)), "point-multi-goals"), warn=True)
 
 

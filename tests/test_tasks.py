@@ -464,8 +464,11 @@ def test_gymnasium_has_nothing_to_complain_about(name):
 
 
 @pytest.mark.parametrize("name", TASKS)
+@pytest.mark.sb3
 def test_nor_has_stable_baselines(name):
-    checker = pytest.importorskip("stable_baselines3.common.env_checker", reason="Stable-Baselines3 is not installed")
+    checker = pytest.importorskip(
+        "stable_baselines3.common.env_checker", reason="needs Stable-Baselines3: make test-sb3"
+    )
     checker.check_env(gymnasium.make(gym_id(name)), warn=True)
 
 

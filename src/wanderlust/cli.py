@@ -242,6 +242,48 @@ class Downstream:
 
 
 @dataclasses.dataclass(frozen=True)
+class Export:
+    """Write policy and phi as ONNX, for robots and runtimes without JAX, and check them against JAX.
+
+    For example:
+      wanderlust export zoo:ant --to onnx                   to runs/zoo-ant/export
+      wanderlust export runs/sixteen --to onnx --seed 2 --out models/sixteen
+      python examples/onnx_drive.py runs/zoo-ant/export     drives Gymnasium's Ant with it
+    """
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of the run, or zoo:NAME."""
+    to: Literal["onnx"] = "onnx"
+    """The format."""
+    seed: Annotated[int, arg(metavar="K")] = 0
+    """Which seed of the run, counted from 0."""
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    """Where the files go, and replace those of an export before; by default RUN/export, or runs/zoo-NAME/export."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import devices
+        from wanderlust.export import export_onnx
+        from wanderlust.skillset import open_source
+
+        source = open_source(self.run_folder)
+        devices.prepare(source.config.seeds)
+        files, card = export_onnx(source, self.seed, self.out)
+        for path in files:
+            console.print(f"written: {path} ({path.stat().st_size / 1e6:.2f} MB)", soft_wrap=True)
+        if card["phi"] is None:
+            console.print(f"no phi.onnx: {card['method']} has no map of states")
+        checked = card["checked"]
+        away = checked["largest_difference"]
+        others = ", ".join(f"{name} {x:.1e}" for name, x in away.items() if name != "action")
+        console.print(
+            f"ONNX Runtime and JAX differ over {checked['observations']:,} observations by at most: "
+            f"action {away['action']:.1e}; as shares of their size: {others}",
+            soft_wrap=True,
+        )
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
 class Publish:
     """Put the skills of an evaluated run into the zoo, with a model card.
 
@@ -542,13 +584,14 @@ Command = (
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[Reach, subcommand("reach")]
     | Annotated[Downstream, subcommand("downstream")]
+    | Annotated[Export, subcommand("export")]
     | Annotated[Publish, subcommand("publish")]
     | Annotated[Replay, subcommand("replay")]
     | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[Bench, subcommand("bench")]
     | Annotated[List, subcommand("list")]
 )
-COMMANDS = ("discover", "evaluate", "reach", "downstream", "publish", "replay", "reproduce", "bench", "list")
+COMMANDS = ("discover", "evaluate", "reach", "downstream", "export", "publish", "replay", "reproduce", "bench", "list")
 
 
 def _refuse(given: list[str], allowed: set[str], why: str) -> None:

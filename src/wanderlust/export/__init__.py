@@ -1,0 +1,211 @@
+"""Skills for other runtimes: `wanderlust export RUN --to onnx`.
+
+OUT/policy.onnx   (observation, skill) -> (action, mean, log_std)
+OUT/phi.onnx      observation -> phi, of methods that have a map of states
+OUT/onnx.json     what else a user must know (`card.py`)
+
+Nothing is written before ONNX Runtime has given what JAX gives, on observations of episodes that the skills play.
+"""
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from wanderlust import train
+from wanderlust.config import BodyConfig, Engine
+from wanderlust.downstream.zero_shot import choose_skill
+from wanderlust.errors import UserError
+from wanderlust.export.card import card
+from wanderlust.export.graphs import phi_model, policy_model
+from wanderlust.files import write_atomic, write_json
+from wanderlust.learned import Learned, of_seed
+from wanderlust.methods.ablation import Ablation
+from wanderlust.methods.dads import Dads
+from wanderlust.methods.lsd import Lsd
+from wanderlust.nets import MLP, normalise
+from wanderlust.skills import along
+from wanderlust.skillset import Source, check_seed, load_learner
+from wanderlust.zoo import PREFIX, Entry
+
+TOLERANCE = 1e-5
+"""How far ONNX Runtime may be from JAX: in an action, and in what has no bound (phi, mean, log_std) as a share of the
+row's norm where that is above 1."""
+EPISODES = 16
+"""Random skills that are played to compare the two."""
+
+Outputs = dict[str, NDArray[np.float32]]
+
+
+class Exported(NamedTuple):
+    """What came of it."""
+
+    files: list[Path]
+    """The graphs, and the card last."""
+    card: dict[str, Any]
+
+
+def export_onnx(source: Source, seed: int = 0, out: Path | None = None) -> Exported:
+    """Write the policy and phi of one seed as ONNX, to `out` or to the run's folder `export`."""
+    _check_installed()
+    check_seed(source, seed)
+    engine: Engine = "c" if isinstance(source.config.env, BodyConfig) else "auto"  # also beside a GPU: worlds are few
+    parts = train.assemble(dataclasses.replace(source.config, engine=engine))
+    if parts.upper is not None:
+        raise UserError(
+            f"{parts.config.method} cannot be exported yet: its upper level sets goals and keeps them for "
+            f"{parts.hold} steps, and a graph remembers nothing"
+        )
+    folder = out or source.path / "export"
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; choose another --out")
+    epoch, everyone = load_learner(source, parts)
+    learned = of_seed(everyone, seed)
+    network = phi_network(parts, learned)
+    name = f"{PREFIX}{source.name}" if isinstance(source, Entry) else source.path.resolve().name
+    about = f"{source.config.name}, seed {source.config.seed + seed}, epoch {epoch}"
+    models = {"policy": policy_model(learned.policy, parts.view, about)}
+    if network is not None:
+        models["phi"] = phi_model(network, parts.view, about)
+    obs, skill = _played(parts, learned)
+    by_difference = None if network is None else _goes_by_difference(parts, learned, obs)
+    expected = _in_jax(parts, learned, obs, skill)
+    differences = _compare(models, expected, {"observation": obs, "skill": skill})
+    facts = card(parts, name, seed, epoch, by_difference)
+    facts["checked"] = {
+        "observations": len(obs),
+        "tolerance": TOLERANCE,
+        "largest_difference": differences,
+        "longest_phi": None if network is None else np.linalg.norm(expected["phi"], axis=1).max(),
+    }
+    return Exported(_write(folder, models, facts), facts)
+
+
+def phi_network(parts: train.Parts, learned: Learned) -> MLP | None:
+    """The network behind `represent`, as it is used; None for methods that have no map of states."""
+    method, state = parts.method, learned.method
+    if isinstance(method, Lsd) or (isinstance(method, Ablation) and method.config.spectral):
+        network: MLP = jax.jit(normalise)(state.encoder, state.spectral)
+        return network
+    encoder = getattr(state, "encoder", None)
+    return encoder if isinstance(encoder, MLP) and not isinstance(method, Dads) else None
+
+
+# --- the comparison --------------------------------------------------------------------------------------------------
+
+
+def _played(parts: train.Parts, learned: Learned) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Every observation of a few episodes of random skills, and the skill that was played there."""
+    skill_key, play_key = jax.random.split(jax.random.key(0))
+    skill = train.sample_skills(parts, skill_key[None], EPISODES)[0]
+    rollout = jax.device_get(train.rollout(parts, learned.policy, skill, play_key))
+    obs = np.asarray(rollout.obs, np.float32)
+    skills = np.broadcast_to(np.asarray(rollout.skill, np.float32)[None], (len(obs), *rollout.skill.shape))
+    return obs.reshape(-1, obs.shape[-1]), skills.reshape(-1, skills.shape[-1])
+
+
+def _in_jax(parts: train.Parts, learned: Learned, obs: Any, skill: Any) -> Outputs:
+    """What the graphs should give, by the functions that evaluation uses, without short cuts in matrix products."""
+
+    def compute(learned: Learned, obs: Array, skill: Array) -> dict[str, Array]:
+        dist = jax.vmap(learned.policy)(parts.view.for_policy(obs), skill)
+        return {
+            "action": train.actions(parts, learned.policy, obs, skill),
+            "mean": dist.mean,
+            "log_std": dist.log_std,
+            "phi": parts.method.represent(learned.method, parts.view.for_method(obs)),
+        }
+
+    with jax.default_matmul_precision("highest"):
+        return jax.device_get(jax.jit(compute)(learned, obs, skill))
+
+
+def _compare(models: dict[str, bytes], expected: Outputs, inputs: Outputs) -> dict[str, float]:
+    """The largest difference of every output; one that is too large is refused."""
+    found = {}
+    for name, model in models.items():
+        for output, values in _in_onnxruntime(model, inputs).items():
+            right = expected[output]
+            size = np.linalg.norm(right, axis=1, keepdims=True)
+            away = np.abs(values - right) / (1.0 if output == "action" else np.maximum(1.0, size))
+            found[output] = float(np.max(away))
+            if not found[output] <= TOLERANCE:  # also if it is no number
+                raise UserError(
+                    f"not exported: {output} of {name}.onnx is {found[output]:.1e} from what JAX gives, and "
+                    f"{TOLERANCE:g} is allowed"
+                )
+    return found
+
+
+def _in_onnxruntime(model: bytes, inputs: Outputs) -> Outputs:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    wanted = {x.name: inputs[x.name] for x in session.get_inputs()}
+    names = [x.name for x in session.get_outputs()]
+    return dict(zip(names, session.run(names, wanted), strict=True))
+
+
+def _goes_by_difference(parts: train.Parts, learned: Learned, obs: NDArray[np.float32]) -> bool:
+    """Whether the method's own way to a goal is the skill along phi(goal) - phi(s), as LSD's is; found by trying."""
+    spec = parts.world.spec
+    goal = obs[::-1, list(spec.position_dims)]
+
+    def apart(learned: Learned, obs: Array, goal: Array) -> Array:
+        phi = partial(parts.method.represent, learned.method)
+        there = obs.at[:, jnp.array(spec.position_dims)].set(goal)
+        difference = phi(parts.view.for_method(there)) - phi(parts.view.for_method(obs))
+        return jnp.mean(jnp.abs(choose_skill(parts, learned, obs, goal) - along(parts.skills, difference)))
+
+    return bool(jax.jit(apart)(learned, obs, goal) < 1e-3)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _write(folder: Path, models: dict[str, bytes], facts: dict[str, Any]) -> list[Path]:
+    """Everything is on the disk before anything is replaced, so that an export that was there survives a full one.
+
+    The card goes first and comes last: where there is one, the graphs beside it are its own, and whole.
+    """
+    card_file = folder / "onnx.json"
+    files = [*(folder / f"{name}.onnx" for name in models), card_file]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(dir=folder, prefix=".export."))
+    except OSError as error:
+        raise UserError(f"cannot write to {folder}: {error.strerror}") from None
+    try:
+        for name, model in models.items():
+            write_atomic(staging / f"{name}.onnx", model)
+        write_json(staging / card_file.name, facts)
+        for old in (card_file, folder / "phi.onnx"):
+            old.unlink(missing_ok=True)
+        for path in files:
+            os.replace(staging / path.name, path)
+    except OSError as error:
+        raise UserError(f"cannot write to {folder}: {error.strerror}") from None
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # which it can be if nothing is in it
+    return files
+
+
+def _check_installed() -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime
+    except ImportError as error:
+        raise UserError(f"export needs {error.name or 'onnx'}: pip install 'wanderlust[onnx]'") from None
+    onnxruntime.set_default_logger_severity(3)  # errors; it would also warn of hardware that is not there

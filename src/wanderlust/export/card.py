@@ -1,0 +1,95 @@
+"""What a user of exported skills must know and the graphs cannot say: onnx.json, beside them."""
+
+from typing import Any
+
+from wanderlust import methods, runs
+from wanderlust.config import RunConfig
+from wanderlust.envs import World
+from wanderlust.envs.locomotion import FRAME_SKIP, Body
+from wanderlust.envs.models import load_model
+from wanderlust.skills import ContinuousSkills, SkillSpace
+from wanderlust.train import Parts
+
+FORMAT = "wanderlust-onnx-1"
+
+_EVERYTHING = {"exclude_current_positions_from_observation": False}
+_HUMANOID = ("cinert", "cvel", "qfrc_actuator", "cfrc_ext")
+GYMNASIUM: dict[str, tuple[str, dict[str, bool]]] = {
+    "ant": ("Ant-v5", {**_EVERYTHING, "include_cfrc_ext_in_observation": False, "terminate_when_unhealthy": False}),
+    "half-cheetah": ("HalfCheetah-v5", _EVERYTHING),
+    "humanoid": ("Humanoid-v5", {**_EVERYTHING, **{f"include_{x}_in_observation": False for x in _HUMANOID}}),
+}
+"""By body: the environment of Gymnasium that moves the same model and, so made, observes qpos and then qvel."""
+
+
+def card(parts: Parts, name: str, seed: int, epoch: int, by_difference: bool | None) -> dict[str, Any]:
+    """All of it but what was measured. `by_difference` says how phi leads to goals; None if there is no phi."""
+    config, spec = parts.config, parts.world.spec
+    variant = config.method.view
+    view = {
+        "variant": f"-{variant}" if variant else None,
+        "policy_position_divided_by": parts.view.position_scale,
+        "policy_does_not_see": list(spec.position_dims) if variant.endswith("o") else [],
+        "phi_sees_only": list(spec.position_dims) if "xy" in variant else None,
+    }
+    policy = {
+        "file": "policy.onnx",
+        "inputs": {"observation": ["batch", spec.obs_dim], "skill": ["batch", parts.skills.size]},
+        "outputs": {name: ["batch", spec.action_dim] for name in ("action", "mean", "log_std")},
+        "mode": "action = tanh(mean)",
+        "sample": "tanh(mean + exp(log_std) * noise), noise standard normal",
+    }
+    phi = {
+        "file": "phi.onnx",
+        "inputs": {"observation": ["batch", spec.obs_dim]},
+        "outputs": {"phi": ["batch", parts.skills.size]},
+        "towards_goal": "phi(goal) - phi(observation)" if by_difference else None,
+    }
+    return {
+        "format": FORMAT,
+        "from": name,
+        "method": str(config.method),
+        "about_the_method": methods.DESCRIPTIONS[config.method.name],
+        "recipe": config.recipe,
+        "seed": config.seed + seed,
+        "epoch": epoch,
+        "commit": runs.commit(),
+        "version": runs.version("wanderlust"),
+        "skill": _skill(parts.skills, config),
+        "policy": policy,
+        "phi": None if by_difference is None else phi,
+        "observation": {
+            "raw": True,
+            "position": list(spec.position_dims),
+            "orientation": list(spec.orientation_dims),
+            "normalised_inside_by": {"mean": list(spec.obs_mean), "std": list(spec.obs_std)},
+            **view,
+        },
+        "env": {"name": spec.name, "episode_length": spec.episode_length, **_body(parts.world)},
+    }
+
+
+def _skill(skills: SkillSpace, config: RunConfig) -> dict[str, Any]:
+    kind = config.skills.kind
+    prior = {"continuous": "standard normal", "discrete": "uniform over one-hot vectors", "box": "uniform in [-1, 1]"}
+    if isinstance(skills, ContinuousSkills):
+        on_sphere = "; its direction alone, of length 1" if skills.unit_length else ""
+        return {"kind": kind, "size": skills.size, "prior": prior[kind] + on_sphere, "length": skills.expected_norm}
+    return {"kind": kind, "size": skills.size, "prior": prior[kind], "length": None}
+
+
+def _body(world: World) -> dict[str, Any]:
+    """What moves a body, and where else it can be had; nothing for worlds that are a formula."""
+    if not isinstance(world, Body):
+        return {}
+    model = load_model(world.config)
+    low, high = model.actuator_ctrlrange.T.tolist()
+    made, options = GYMNASIUM[world.spec.name]
+    return {
+        "solver": world.config.solver,
+        "cone": world.config.cone,
+        "control_seconds": world.control_seconds,
+        "frame_skip": FRAME_SKIP,
+        "control": {"low": low, "high": high, "of_action": "low + (action + 1) / 2 * (high - low)"},
+        "gymnasium": {"id": made, "options": options},
+    }
