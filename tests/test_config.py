@@ -250,3 +250,11 @@ def test_a_change_that_cannot_be_made_is_one_line(path, text, named):
     assert str(caught.value).startswith(f"--set {path}={text}")
     assert named in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("method", ["ibol", "linearizer", "vic"])
+def test_methods_that_decide_how_long_a_skill_lasts_refuse_to_be_told(method):
+    with pytest.raises(UserError, match=f"schedule.hold is 10, but {method} .*leave it at 0"):
+        with_changes(get_recipe("laptop", "ant", method, SkillConfig()), ("schedule.hold=10",))
+    assert with_changes(get_recipe("laptop", "ant", "lsd", SkillConfig()), ("schedule.hold=10",)).schedule.hold == 10
+    assert "schedule.hold is -1" in refused(changed("schedule.hold", -1))

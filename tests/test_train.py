@@ -34,6 +34,7 @@ SCHEDULES = {
         "sac_learn_alpha": True,
         "schedule_method_batch": 16,
         "schedule_steps": 3,  # episodes of 5 steps go on from one collection to the next
+        "schedule_hold": 2,
         "env_start_range": 2.0,
     },
 }
@@ -95,6 +96,18 @@ def test_fused_and_split_give_the_same_numbers(pair):
     assert changed(fused_state.learner, train.init(parts).learner)
 
 
+def test_an_episode_keeps_its_skill_unless_told_to_hold_it_only_for_a_while(pair):
+    """Episodes of five steps. Held for two, in two collections of three: 0 0 1, 1 2 and another episode."""
+    parts, fused, _ = pair
+    schedule = parts.config.schedule
+    state, _ = fused(train.init(parts), 2)
+    skill = np.asarray(state.replay.data.skill).reshape(2, 2 * schedule.steps, schedule.worlds, -1)
+    same = (skill[:, 1:] == skill[:, :-1]).all(axis=-1)
+    assert same.shape[1] == (5 if schedule.hold else 9)
+    expected = [True, False, True, False, False] if schedule.hold else [True] * 4 + [False] + [True] * 4
+    assert (same == np.array(expected)[:, None]).all()
+
+
 def test_seeds_are_spread_over_devices(pair):
     parts, fused, _ = pair
     state, _ = fused(train.init(parts), 1)
@@ -146,10 +159,10 @@ def test_seed_k_of_eight_is_seed_k_alone():
     eight = assemble("sac-first", seeds=8, seed=3)
     state, metrics = train.fused_driver(eight)(train.init(eight), 3)
     advance = train.fused_driver(assemble("sac-first"))  # the seed's number is in the state, not in the program
+    pick = jax.jit(lambda tree, k: jax.tree.map(lambda x: x[k][None], tree))
     for k in (0, 5, 7):
         alone, alone_metrics = advance(train.init(assemble("sac-first", seed=3 + k)), 3)
-        one = jax.tree.map(lambda x, k=k: x[k : k + 1], (state, metrics))
-        assert_same(one, (alone, alone_metrics), rtol=1e-6, atol=1e-6)
+        assert_same(pick((state, metrics), k), (alone, alone_metrics), rtol=1e-6, atol=1e-6)
 
 
 def test_seeds_differ_in_everything_they_draw():

@@ -405,11 +405,15 @@ class ScheduleConfig:
     world, a world that terminates waiting for the others (published code)."""
     learn_from: int = 1
     """Transitions that must be stored before the first gradient step."""
+    hold: int = 0
+    """Steps after which an episode goes on with another skill, so that policies learn to change from one to another;
+    0 is one skill an episode, as in every paper."""
 
     def __post_init__(self) -> None:
         counts = ("epochs", "worlds", "steps", "sac_steps", "sac_batch", "method_steps", "replay_collections")
         for name in (*counts, "learn_from"):
             _require(getattr(self, name) >= 1, f"schedule.{name} is {getattr(self, name)}; it must be at least 1")
+        _require(self.hold >= 0, f"schedule.hold is {self.hold}; it must be 0 or larger")
         _require(self.method_batch >= 0, f"schedule.method_batch is {self.method_batch}; it must be 0 or larger")
         _require(
             self.collection * self.replay_collections < 2**31,
@@ -475,6 +479,11 @@ class RunConfig:
                 f"env.episode_length is {self.env.episode_length}; ibol needs at least two goals of "
                 f"{self.method.block} steps (method.first.method.block)",
             )
+        own = {"ibol": "follows goals of its own", "linearizer": "has method.hold", "vic": "is paid for whole episodes"}
+        _require(
+            not self.schedule.hold or self.method.name not in own,
+            f"schedule.hold is {self.schedule.hold}, but {self.method.name} {own.get(self.method.name)}; leave it at 0",
+        )
         _require(0 <= self.seed <= 2**31 - self.seeds, f"seed is {self.seed}; seeds must lie in [0, 2^31)")
         _require(self.log_every >= 1, f"log_every is {self.log_every}; it must be at least 1")
         _require(self.look_every >= 1, f"look_every is {self.look_every}; it must be at least 1")

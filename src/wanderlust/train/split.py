@@ -199,7 +199,9 @@ def _turn(
     begun = jax.tree.map(lambda x: x[desk.at], draws.fresh)
     worlds = go_on(parts.world, desk.worlds._replace(state=led), None if waits else lambda: begun)
     coming = jnp.minimum(desk.at + 1, draws.noise.shape[0] - 1)
-    worlds = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[coming], draws.orders))
+    renewed = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[coming], draws.orders))
+    goes_on = desk.at + 1 < draws.noise.shape[0]  # orders for the first step of a collection are given when it begins
+    worlds = worlds._replace(skill=jnp.where(goes_on, renewed.skill, worlds.skill))
     action = jax.vmap(partial(act, parts))(actor, worlds, draws.noise[coming])
     away: Any = ()
     return _Desk(worlds._replace(state=away), desk.at + 1), _pack(worlds, action)

@@ -64,7 +64,7 @@ class Parts:
         method = self.config.method
         if isinstance(method, IbolConfig):
             return method.block
-        return method.hold if isinstance(method, LinearizerConfig) else 0
+        return method.hold if isinstance(method, LinearizerConfig) else self.config.schedule.hold
 
 
 def assemble(config: RunConfig) -> Parts:
