@@ -1,12 +1,13 @@
 """Where an epoch of the published recipe goes when the worlds are moved by MuJoCo on the host.
 
-python benchmarks/split_epoch.py OUT.json [KEY=VALUE ...]
+python benchmarks/split_epoch.py OUT.json [--ways 2x8 4x5 ...] [--gpu] [--epochs 20] [KEY=VALUE ...]
 
-Ant, 20 worlds. Actions are chosen on the CPU and, where there is a GPU, there too; physics is timed alone.
+Ant, 20 worlds, seed 0. A way is GROUPSxTHREADS: how many groups the worlds go in, and how many threads move each; the
+driver's own comes first. Actions are chosen on the CPU; with --gpu also there. OUT.json grows as it goes.
 """
 
-import json
-import sys
+import argparse
+import dataclasses
 import time
 from pathlib import Path
 from typing import Any
@@ -14,43 +15,70 @@ from typing import Any
 import jax
 import numpy as np
 
-from wanderlust import api, devices, train
+from wanderlust import api, devices, runs, train
+from wanderlust.envs.physics import CEngine
+from wanderlust.files import write_json
 from wanderlust.train import split
 
 
-def epochs(parts: train.Parts, desk_on_host: bool) -> dict[str, Any]:
-    """Seconds per epoch, in chunks of several; the first is not yet warm."""
+def epochs(parts: train.Parts, groups: int | None, desk_on_host: bool, count: int) -> dict[str, Any]:
+    """Seconds per epoch, in four turns; the first two epochs are not yet warm."""
     split.DESK_ON_HOST = parts.config.schedule.worlds if desk_on_host else 0
-    state, advance = train.init(parts), train.make_driver(parts)
+    state, advance = train.init(parts), train.split_driver(parts, groups=groups)
     began = time.monotonic()
     state, _ = jax.block_until_ready(advance(state, 0))
-    found: dict[str, Any] = {"compile_seconds": time.monotonic() - began, "epochs": [1, 1, 5, 10, 10, 20]}
-    found["seconds_per_epoch"] = []
-    for count in found["epochs"]:
+    compiled = time.monotonic() - began
+    state, _ = jax.block_until_ready(advance(state, 2))
+    spent = []
+    for _ in range(4):
         began = time.monotonic()
-        state, _ = jax.block_until_ready(advance(state, count))
-        found["seconds_per_epoch"].append((time.monotonic() - began) / count)
-    return found
+        state, _ = jax.block_until_ready(advance(state, count // 4))
+        spent.append((time.monotonic() - began) / (count // 4))
+    return {"compile_seconds": compiled, "epochs": 4 * (count // 4), "seconds_per_epoch": spent}
 
 
 def physics(parts: train.Parts, worlds: int) -> float:
     """Milliseconds of one control step of so many worlds."""
     state = jax.device_get(jax.tree.map(lambda x: x[0, :worlds], train.init(parts).worlds.state))
     action = np.zeros((worlds, parts.world.spec.action_dim), np.float32)
+    parts.engine.step(state, action)
     began = time.monotonic()
     for _ in range(200):
         parts.engine.step(state, action)
     return (time.monotonic() - began) / 200 * 1e3
 
 
-if __name__ == "__main__":
-    out, *changes = sys.argv[1:]
+def main() -> None:
+    """Measure, and write what is known after every step."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("changes", nargs="*")
+    parser.add_argument("--ways", nargs="*", default=[])
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--epochs", type=int, default=20)
+    args = parser.parse_intermixed_args()
+
     devices.prepare(1)
-    parts = train.assemble(api.configure("ant", recipe="paper", set=tuple(changes)))
-    found: dict[str, Any] = {"command": "python benchmarks/split_epoch.py", "changes": changes}
-    found |= {"device": devices.describe(), "cpu_cores": devices.cores(), "seed": 0}
-    found["physics_ms_per_step"] = {str(n): physics(parts, n) for n in (10, 20)}
-    found["actions_chosen_on_the_cpu"] = epochs(parts, desk_on_host=True)
-    if devices.has_gpu():
-        found["actions_chosen_on_the_gpu"] = epochs(parts, desk_on_host=False)
-    Path(out).write_text(json.dumps(found, indent=1) + "\n")
+    parts = train.assemble(api.configure("ant", recipe="paper", set=tuple(args.changes)))
+    found: dict[str, Any] = {"command": "python benchmarks/split_epoch.py", "changes": args.changes}
+    found |= {"commit": runs.commit(), "device": devices.describe(), "cpu_cores": devices.cores(), "seed": 0}
+    found["physics_ms_per_step"] = {
+        f"{worlds} worlds, {threads} threads": physics(
+            dataclasses.replace(parts, engine=CEngine(parts.world, threads)), worlds
+        )
+        for worlds, threads in ((5, 5), (10, 5), (10, 8), (10, 10), (20, 10), (20, 16))
+        if threads <= devices.cores()
+    }
+    found["ways"] = {}
+    for way in ["", *args.ways]:
+        groups, threads = map(int, way.split("x")) if way else (None, None)
+        engine = CEngine(parts.world, groups * threads) if groups and threads else parts.engine
+        tried = dataclasses.replace(parts, engine=engine)
+        for on_host in (True, False) if args.gpu else (True,):
+            name = f"{way or 'as the driver does it'}, actions chosen on the {'CPU' if on_host else 'GPU'}"
+            found["ways"][name] = epochs(tried, groups, on_host, args.epochs)
+            write_json(args.out, found)
+
+
+if __name__ == "__main__":
+    main()

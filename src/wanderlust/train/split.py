@@ -52,7 +52,7 @@ class _Draws(NamedTuple):
 
 
 class _Log(NamedTuple):
-    """The steps of one group of worlds as the host saw them."""
+    """The steps of worlds as the host saw them."""
 
     turns: Any
     """[steps, seeds, worlds, ...] Before each step: states, skills, ages and the actions chosen (`_pack`)."""
@@ -77,15 +77,16 @@ def desk_device(parts: Parts) -> jax.Device | None:
         return None
 
 
-def split_driver(parts: Parts, desk_at: jax.Device | None = None) -> Advance:
+def split_driver(parts: Parts, desk_at: jax.Device | None = None, groups: int | None = None) -> Advance:
     """Worlds on the host, learning on the device.
 
     Per step there is one call of the engine, and one compiled call that starts the episodes that are due and chooses
     the next actions: one array goes there and one comes back. What happened is put together when all steps are done.
-    The worlds go in two groups, each on a thread of its own: while one is with the engine, the other is at the desk.
+    The worlds go in groups, usually two, each on a thread of its own: while one is with the engine, the other is at the
+    desk.
     """
     steps, length, cuts = parts.config.schedule.steps, parts.world.spec.episode_length, _cuts(parts)
-    groups = 2 if parts.config.schedule.worlds % 2 == 0 else 1
+    groups = groups or (2 if parts.config.schedule.worlds % 2 == 0 else 1)
     engine = parts.engine.for_callers(groups)
     move = jax.jit(engine.step) if engine.compiles else engine.step
     desk_at = desk_at or desk_device(parts)
@@ -109,23 +110,23 @@ def split_driver(parts: Parts, desk_at: jax.Device | None = None) -> Advance:
         led = np.stack(after + missing * after[-1:])
         return _Log(seen, led.reshape(*seen.shape[:3], -1), turns[-1])
 
-    def collect_all(state: TrainState, count: int) -> tuple[EpochKeys, tuple[_Log, ...]]:
+    def collect_all(state: TrainState, count: int) -> tuple[EpochKeys, _Log]:
         actor, worlds, key = sampler(parts, state.learner), state.worlds, state.key
         if desk_at is not None:
             actor, worlds, key = jax.device_put((actor, worlds, key), desk_at)
         keys, *given = prepared(actor, worlds, key)
-        logs = tuple(threads.map(partial(collect, actor, count), *given))
-        return (keys if desk_at is None else jax.device_put(keys, jax.devices()[0])), logs
+        logs = zip(*threads.map(partial(collect, actor, count), *given), strict=True)
+        log = _Log(*(np.concatenate(pieces, axis) for pieces, axis in zip(logs, (2, 2, 1), strict=True)))
+        return (keys if desk_at is None else jax.device_put(keys, jax.devices()[0])), log
 
     def compile_all(state: TrainState) -> None:
         nonlocal finished
-        keys, logs = collect_all(state, 1)
+        keys, log = collect_all(state, 1)
 
         def whole(x: Array) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((steps, *x.shape[1:]), x.dtype)
 
-        logs = tuple(_Log(whole(log.turns), whole(log.after), log.last) for log in logs)
-        finished = finishing.lower(state, keys, logs).compile()
+        finished = finishing.lower(state, keys, _Log(whole(log.turns), whole(log.after), log.last)).compile()
 
     def advance(state: TrainState, epochs: int) -> tuple[TrainState, Metrics]:
         if epochs == 0:
@@ -207,12 +208,11 @@ def _turn(
     return _Desk(worlds._replace(state=away), desk.at + 1), _pack(worlds, action)
 
 
-def _finish(parts: Parts, state: TrainState, keys: EpochKeys, logs: tuple[_Log, ...]) -> tuple[TrainState, Metrics]:
+def _finish(parts: Parts, state: TrainState, keys: EpochKeys, log: _Log) -> tuple[TrainState, Metrics]:
     """Put together what happened, and learn."""
-    turns, after = (jnp.concatenate(x, axis=2) for x in zip(*((log.turns, log.after) for log in logs), strict=True))
     cuts = _cuts(parts)
-    before, action = _unpack(cuts, turns)
-    led = Physical(*jnp.split(after, [cuts.qpos], axis=-1))
+    before, action = _unpack(cuts, log.turns)
+    led = Physical(*jnp.split(log.after, [cuts.qpos], axis=-1))
     fresh = jax.vmap(partial(record, parts.world))(before, action, led)
     running = is_running(parts, before.age)
 
@@ -221,7 +221,7 @@ def _finish(parts: Parts, state: TrainState, keys: EpochKeys, logs: tuple[_Log, 
         return jax.vmap(all_worlds, in_axes=1)(tree)
 
     lost = look_for_lost(state.lost, *in_order((before.state, action, led, running)))
-    worlds = _unpack(cuts, jnp.concatenate([log.last for log in logs], axis=1))[0]
+    worlds = _unpack(cuts, log.last)[0]
     if parts.config.schedule.collect == "episodes":
         worlds = fresh_worlds(parts, keys.fresh[0])
     return learn_all(parts, state._replace(worlds=worlds, lost=lost, key=keys.next), fresh, before.age, keys.learn)
