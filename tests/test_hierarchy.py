@@ -16,7 +16,7 @@ from helpers import Outside, tiny_config
 from trained import copy_of, trained
 from wanderlust import recipes, train
 from wanderlust.config import SkillConfig
-from wanderlust.downstream import hierarchy, learners, saved, solve, wishes
+from wanderlust.downstream import hierarchy, learners, saved, settings, solve, training, wishes
 from wanderlust.downstream.hierarchy import Player
 from wanderlust.downstream.learners import Statistics, make_learner
 from wanderlust.downstream.playing import Chosen, Hand, Turns, make_game, make_play, returns
@@ -200,7 +200,11 @@ def test_the_paper_s_numbers():
     assert (learner.hidden, rates, learner.discount, learner.learn_alpha) == ((512, 512), {3e-4}, 0.995, True)
     assert (ppo.episodes, ppo.steps, ppo.batch) == (64, 10, 256)
     assert ppo.learner == PpoConfig((512, 512), 3e-4, 0.995, trace=0.95, clip=0.2, entropy=0.01)
-    assert [solve.usual_hold(make_task(t)) for t in ("ant-goal", "cheetah-hurdle", "humanoid-goal")] == [25, 25, 125]
+    assert [settings.usual_hold(make_task(t).env) for t in ("ant-goal", "cheetah-hurdle", "humanoid-goal")] == [
+        25,
+        25,
+        125,
+    ]
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -319,8 +323,12 @@ def test_everything_is_written_and_can_be_measured_again(small, tmp_path, comman
     assert (again["seeds"], again["epoch"], again["recipe"]) == ([0, 1, 2], 2, result["recipe"])
 
 
-def test_ctrl_c_keeps_what_was_learned(small, tmp_path, monkeypatch):
+def test_after_ctrl_c_learning_goes_on_to_the_same_end(small, tmp_path, monkeypatch):
     run = copy_of(trained(), tmp_path / "run")
+    whole = solve.solve(run, TINY, "sac", episodes=3, quiet=True)
+    folder = solved(run, "sac")
+    curve, learned = (folder / "curve.jsonl").read_text(), (folder / "controller.safetensors").read_bytes()
+    names = {path.name for path in folder.iterdir()}
 
     class Pressed:
         def __enter__(self):
@@ -329,14 +337,27 @@ def test_ctrl_c_keeps_what_was_learned(small, tmp_path, monkeypatch):
         def __exit__(self, *_):
             return None
 
-    monkeypatch.setattr(solve, "ctrl_c", Pressed)
-    with pytest.raises(KeyboardInterrupt, match="stopped at epoch 1 of 4; what was learned so far is in"):
-        solve.solve(run, TINY, "sac", episodes=3, quiet=True)
-    folder = solved(run, "sac")
-    assert {path.name for path in folder.iterdir()} == {"curve.jsonl", "controller.safetensors"}
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "ctrl_c", Pressed)
+        with pytest.raises(KeyboardInterrupt, match="stopped at epoch 1 of 4; the same command with --resume"):
+            solve.solve(run, TINY, "sac", episodes=3, quiet=True)
     kept, _ = saved.load(folder / "controller.safetensors", PARTS, game_of(PARTS))
     assert (kept.epoch, kept.seeds, kept.hold) == (1, (0, 1, 2, 3), 10)
     assert kept.controllers.statistics.mean.shape == (4, 4)
+    assert (folder / "training.safetensors").exists()
+
+    again = solve.solve(run, TINY, "sac", episodes=3, quiet=True, resume=True)
+    assert again["return"] == whole["return"] and again["epoch"] == 4
+    assert (folder / "controller.safetensors").read_bytes() == learned
+    assert {path.name for path in folder.iterdir()} == names  # what was needed to go on is gone
+    one, other = (
+        [json.loads(line) for line in text.splitlines()] for text in (curve, (folder / "curve.jsonl").read_text())
+    )
+    for a, b in zip(one, other, strict=True):
+        assert {**a, "seconds": 0} == {**b, "seconds": 0}
+    assert [row["seconds"] for row in other] == sorted(row["seconds"] for row in other)
+    with pytest.raises(UserError, match="there is nothing to go on with"):
+        solve.solve(run, TINY, "sac", quiet=True, resume=True)
 
 
 def test_random_skills_are_their_own_measure(tmp_path):
@@ -373,6 +394,9 @@ def test_random_skills_are_drawn_as_discovery_drew_them():
         (None, {"hold": 3}, "--hold is not for --controller zero-shot"),
         (None, {"controller": "sac", "measure_only": True}, "there is no controller"),
         (None, {"controller": "sac", "measure_only": True, "seeds": 2}, "leave out --seeds"),
+        (None, {"controller": "sac", "resume": True, "hold": 2}, "--resume goes on as it was begun; leave out --hold"),
+        (None, {"controller": "sac", "resume": True, "measure_only": True}, "choose one"),
+        (None, {"resume": True}, "--resume is for controllers that learn"),
     ],
 )
 def test_what_does_not_go_together_is_one_line(discrete, options, complaint):

@@ -203,6 +203,8 @@ class Downstream:
     """Episodes to measure, per seed."""
     measure_only: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Measure again what was learned before, instead of learning."""
+    resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Go on with learning that Ctrl-C has stopped."""
     engine: EngineName = "auto"
     """What moves the bodies; it need not be what trained them."""
     out: Annotated[Path | None, arg(metavar="DIR")] = None

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from wanderlust.config import SacConfig
 from wanderlust.downstream import hierarchy
-from wanderlust.downstream.hierarchy import Controller
+from wanderlust.downstream.hierarchy import Controller, Training
 from wanderlust.downstream.learners import Learner, make_learner
 from wanderlust.downstream.playing import Game
 from wanderlust.downstream.settings import Setting
@@ -21,6 +21,7 @@ from wanderlust.runs import read_tree, write_tree
 from wanderlust.train import Parts
 
 FORMAT = "wanderlust-controller-1"
+PAUSED = "wanderlust-training-1"
 
 
 class Saved(NamedTuple):
@@ -34,16 +35,25 @@ class Saved(NamedTuple):
     controllers: Controller
 
 
+class Paused(NamedTuple):
+    """A training that was interrupted, and can go on to the same end."""
+
+    saved: Saved
+    training: Training
+    steps: int
+    """Environment steps so far, per seed."""
+    seconds: float
+
+
 def save(path: Path, saved: Saved) -> None:
     """Write what measuring again needs: policies and statistics, not critics or what was remembered."""
-    facts = {
-        "setting": dataclasses.asdict(saved.setting),
-        "hold": saved.hold,
-        "seeds": list(saved.seeds),
-        "epoch": saved.epoch,
-        "recipe": saved.recipe,
-    }
-    write_tree(path, saved.controllers, {"format": FORMAT, "facts": json.dumps(facts)})
+    write_tree(path, saved.controllers, {"format": FORMAT, "facts": json.dumps(_facts(saved))})
+
+
+def pause(path: Path, paused: Paused) -> None:
+    """Write all that going on needs."""
+    facts = {**_facts(paused.saved), "steps": paused.steps, "seconds": paused.seconds}
+    write_tree(path, paused.training, {"format": PAUSED, "facts": json.dumps(facts)})
 
 
 def load(path: Path, parts: Parts, game: Game) -> tuple[Saved, Learner]:
@@ -51,19 +61,48 @@ def load(path: Path, parts: Parts, game: Game) -> tuple[Saved, Learner]:
     if not path.is_file():
         raise UserError(f"there is no controller {path}; leave --measure-only out to train one")
     file = ArrayFile(path)
+    saved, learner, *_ = _read(file, FORMAT, parts, game)
+    skeleton = jax.eval_shape(lambda: hierarchy.controllers(learner, hierarchy.begin(learner, jnp.array(saved.seeds))))
+    return saved._replace(controllers=read_tree(file, skeleton)), learner
+
+
+def load_paused(path: Path, parts: Parts, game: Game) -> tuple[Paused, Learner]:
+    """Read a training that Ctrl-C has stopped."""
+    if not path.is_file():
+        raise UserError(f"there is nothing to go on with, {path} is not there; leave --resume out to begin")
+    file = ArrayFile(path)
+    saved, learner, steps, seconds = _read(file, PAUSED, parts, game)
+    training = read_tree(file, jax.eval_shape(lambda: hierarchy.begin(learner, jnp.array(saved.seeds))))
+    saved = saved._replace(controllers=hierarchy.controllers(learner, training))
+    return Paused(saved, training, steps, seconds), learner
+
+
+def _facts(saved: Saved) -> dict[str, Any]:
+    return {
+        "setting": dataclasses.asdict(saved.setting),
+        "hold": saved.hold,
+        "seeds": list(saved.seeds),
+        "epoch": saved.epoch,
+        "recipe": saved.recipe,
+    }
+
+
+def _read(file: ArrayFile, form: str, parts: Parts, game: Game) -> tuple[Saved, Learner, int, float]:
+    """What a file says of itself, without its arrays; the learner that they belong to; steps and seconds so far."""
+    nothing: Any = ()
     try:
-        if file.about["format"] != FORMAT:
+        if file.about["format"] != form:
             raise ValueError
         facts = json.loads(file.about["facts"])
         setting, hold, epoch = _setting(facts["setting"]), int(facts["hold"]), int(facts["epoch"])
         seeds, recipe = tuple(int(seed) for seed in facts["seeds"]), str(facts["recipe"])
+        steps, seconds = int(facts.get("steps", 0)), float(facts.get("seconds", 0.0))
         if hold < 1 or not seeds:
             raise ValueError
     except (KeyError, TypeError, ValueError):
-        raise UserError(f"{path} is not a {FORMAT}") from None
-    learner = make_learner(parts, game, setting, hold)
-    skeleton = jax.eval_shape(lambda: hierarchy.controllers(learner, hierarchy.begin(learner, jnp.array(seeds))))
-    return Saved(setting, hold, seeds, epoch, recipe, read_tree(file, skeleton)), learner
+        raise UserError(f"{file.path} is not a {form}") from None
+    saved = Saved(setting, hold, seeds, epoch, recipe, nothing)
+    return saved, make_learner(parts, game, setting, hold), steps, seconds
 
 
 def _setting(facts: dict[str, Any]) -> Setting:

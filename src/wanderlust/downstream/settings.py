@@ -16,6 +16,11 @@ HOLD, HOLDS = 25, {"humanoid": 125, "point": 10}
 """Control steps that a skill is held; the paper's, but for PointEnv, whose episodes are of 10 steps."""
 
 
+def usual_hold(env: str) -> int:
+    """Control steps that a skill is held in an environment."""
+    return HOLDS.get(env, HOLD)
+
+
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """How a controller learns: an epoch plays some episodes, and then makes some gradient steps."""

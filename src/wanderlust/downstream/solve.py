@@ -4,37 +4,34 @@ RUN/downstream/TASK-CONTROLLER/
   result.json              returns per seed beside those of random skills, and what the skills' speed allows
   curve.jsonl              the learning curve, one line per `log_every` epochs (controllers that learn)
   controller.safetensors   what was learned, so that it can be measured again
+  training.safetensors     after Ctrl-C alone: all that --resume needs
   paths.safetensors        where bodies went in the first episodes, and what the task showed them
 """
 
 import dataclasses
-import json
-import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from wanderlust import devices, train
+from wanderlust import train
 from wanderlust.config import Engine
-from wanderlust.discovery import ctrl_c
 from wanderlust.downstream import hierarchy
 from wanderlust.downstream.hierarchy import Player
-from wanderlust.downstream.learners import Learner, make_learner
+from wanderlust.downstream.learners import Learner
 from wanderlust.downstream.planning import planning_hand
 from wanderlust.downstream.playing import Game, Hand, make_game, make_play, returns
-from wanderlust.downstream.saved import Saved, load, save
-from wanderlust.downstream.settings import HOLD, HOLDS, get_setting
+from wanderlust.downstream.saved import Paused, Saved, load, load_paused
+from wanderlust.downstream.settings import usual_hold
 from wanderlust.downstream.tasks import AnyTask, GoalTask, make_task
+from wanderlust.downstream.training import TRAINING, Table, begin, learn
 from wanderlust.downstream.wishes import LEARNING, Wish, check, result_folder, usual_seeds
 from wanderlust.downstream.zero_shot import skill_speed, within_reach, zero_shot_hand
 from wanderlust.envs.models import muted
-from wanderlust.errors import UserError
-from wanderlust.files import write_arrays, write_atomic, write_json
-from wanderlust.learned import Learned
+from wanderlust.files import write_arrays, write_json
 from wanderlust.metrics import summarise
 from wanderlust.progress import progress
 from wanderlust.runs import provenance
@@ -42,18 +39,6 @@ from wanderlust.skillset import Source, load_learner, open_source
 
 SHOWN = 6
 """Episodes per seed whose paths are kept."""
-
-
-class Table(NamedTuple):
-    """Everything that is on the table before it begins; arrays of `learned` lead with the seeds of controllers."""
-
-    parts: train.Parts
-    game: Game
-    learned: Learned
-    skills: Learned
-    """The same as the run has it, with its own seeds."""
-    seeds: tuple[int, ...]
-    folder: Path
 
 
 def solve(
@@ -69,6 +54,7 @@ def solve(
     hold: int | None = None,
     episodes: int = 200,
     measure_only: bool = False,
+    resume: bool = False,
     engine: Engine = "auto",
     quiet: bool = False,
 ) -> dict[str, Any]:
@@ -86,6 +72,7 @@ def solve(
         hold: control steps that a skill is held; by default the paper's.
         episodes: how many are measured, per seed.
         measure_only: measure what was learned before.
+        resume: go on with learning that Ctrl-C has stopped, to the same end.
         engine: what moves the bodies.
         quiet: show no progress.
 
@@ -94,73 +81,27 @@ def solve(
     """
     source = open_source(run) if isinstance(run, str | Path) else run
     made = make_task(task) if isinstance(task, str) else task
-    wish = Wish(made, controller, recipe, seed, seeds, epochs, worlds, hold, episodes, measure_only)
+    wish = Wish(made, controller, recipe, seed, seeds, epochs, worlds, hold, episodes, measure_only, resume)
     check(wish, source)
     folder = result_folder(source, made.name, controller)
     parts = train.assemble(dataclasses.replace(source.config, engine=engine))
     game = make_game(parts, made, engine)
     epoch, learned = load_learner(source, parts)
     found: tuple[Saved, Learner] | None = None
+    begun: tuple[Paused, Learner] | None = None
+    which = tuple(range(seed, seed + (seeds or usual_seeds(source))))
     if measure_only:
         found = load(folder / "controller.safetensors", parts, game)
         which = found[0].seeds
-    else:
-        which = tuple(range(seed, seed + (seeds or usual_seeds(source))))
+    if resume:
+        begun = load_paused(folder / TRAINING, parts, game)
+        which = begun[0].saved.seeds
     index = np.arange(len(which)) % source.config.seeds
     table = Table(parts, game, jax.tree.map(lambda x: x[index], learned), learned, which, folder)
     with muted():
         if controller in LEARNING and found is None:
-            found = _train(table, wish, quiet)
+            found = learn(table, begun or begin(table, wish), quiet)
         return _measured(table, wish, found, epoch, quiet)
-
-
-# --- learning --------------------------------------------------------------------------------------------------------
-
-
-def _train(table: Table, wish: Wish, quiet: bool) -> tuple[Saved, Learner]:
-    """Learn, epoch by epoch. Ctrl-C ends it at the next point of the curve, and keeps what was learned."""
-    recipe = wish.recipe or ("fast" if devices.has_gpu() else "laptop")
-    setting = get_setting(recipe, wish.controller)
-    epochs, worlds = wish.epochs or setting.epochs, wish.worlds or setting.episodes
-    setting = dataclasses.replace(setting, epochs=epochs, episodes=worlds)
-    hold = wish.hold or usual_hold(wish.task)
-    learner = make_learner(table.parts, table.game, setting, hold)
-    training = hierarchy.begin(learner, jnp.array(table.seeds))
-    advance = hierarchy.make_advance(table.parts, table.game, learner, setting, hold)
-    epoch, steps, rows, began = 0, 0, list[str](), time.monotonic()
-    with ctrl_c() as pressed, progress(setting.epochs, "epoch", quiet=quiet) as line:
-        line.note("compiling, or fetching from the cache")
-        while epoch < setting.epochs:
-            count = min(setting.log_every, setting.epochs - epoch)
-            training, metrics = jax.block_until_ready(advance(training, table.learned, count))
-            table.game.engine.check()
-            values = {name: np.asarray(x, np.float64).mean(axis=0) for name, x in metrics.items()}
-            if bad := [name for name, x in values.items() if not np.all(np.isfinite(x))]:
-                raise UserError(f"learning diverged before epoch {epoch + count}: {', '.join(bad)} not finite")
-            first, epoch = epoch == 0, epoch + count
-            steps += round(float(values.pop("env_steps").mean()) * count)
-            seconds = round(time.monotonic() - began, 3)
-            row = {"epoch": epoch, "env_steps": steps, "seconds": seconds}
-            rows.append(json.dumps({**row, **{name: x.tolist() for name, x in values.items()}}))
-            write_atomic(table.folder / "curve.jsonl", "".join(f"{row}\n" for row in rows))
-            saved = Saved(
-                setting, hold, table.seeds, epoch, recipe, jax.device_get(hierarchy.controllers(learner, training))
-            )
-            save(table.folder / "controller.safetensors", saved)
-            line.update(epoch, f"{steps:,} steps per seed  return {values['return'].mean():.2f}")
-            if first:
-                line.restart(epoch)
-            if pressed() and epoch < setting.epochs:
-                raise KeyboardInterrupt(
-                    f"stopped at epoch {epoch} of {setting.epochs}; what was learned so far is in "
-                    f"{table.folder / 'controller.safetensors'}, and --measure-only measures it"
-                )
-    return saved, learner
-
-
-def usual_hold(task: AnyTask) -> int:
-    """Control steps that a skill is held in a task."""
-    return HOLDS.get(task.env, HOLD)
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
@@ -169,7 +110,7 @@ def usual_hold(task: AnyTask) -> int:
 def _measured(table: Table, wish: Wish, found: tuple[Saved, Learner] | None, epoch: int, quiet: bool) -> dict[str, Any]:
     """Play, compare with chance and with what the skills' speed allows, and write it down."""
     parts, game, task = table.parts, table.game, wish.task
-    hold = found[0].hold if found else wish.hold or usual_hold(task)
+    hold = found[0].hold if found else wish.hold or usual_hold(task.env)
     chance = hierarchy.random_hand(parts, hold), Player((), table.learned)
     hand, player = _hand(table, wish.controller, found) or chance
     with progress(3, "measuring", quiet=quiet) as line:

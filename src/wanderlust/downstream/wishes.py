@@ -34,6 +34,7 @@ class Wish:
     hold: int | None = None
     episodes: int = 200
     measure_only: bool = False
+    resume: bool = False
 
 
 def usual_seeds(source: Source) -> int:
@@ -70,7 +71,7 @@ def check(wish: Wish, source: Source) -> None:
         instead = "mppi, which plans," if method == "dads" else learns
         raise UserError(f"{method} has no skill for a goal at once: use --controller {instead} instead")
     if controller not in LEARNING:
-        for name in ("recipe", "epochs", "worlds", "measure_only"):
+        for name in ("recipe", "epochs", "worlds", "measure_only", "resume"):
             if getattr(wish, name):
                 flag = name.replace("_", "-")
                 raise UserError(f"--{flag} is for controllers that learn, {' and '.join(LEARNING)}; leave it out")
@@ -83,5 +84,10 @@ def check(wish: Wish, source: Source) -> None:
     if wish.hold is not None and controller in ("zero-shot", "mppi"):
         raise UserError(f"--hold is not for --controller {controller}, which has a rhythm of its own; leave it out")
     decided = ("recipe", "seeds", "epochs", "worlds", "hold")
-    if wish.measure_only and (given := [name for name in decided if getattr(wish, name) is not None]):
+    given = [name for name in decided if getattr(wish, name) is not None]
+    if wish.measure_only and wish.resume:
+        raise UserError("--resume goes on learning and --measure-only does not learn: choose one")
+    if wish.measure_only and given:
         raise UserError(f"--measure-only measures what was learned as it was learned; leave out --{given[0]}")
+    if wish.resume and given:
+        raise UserError(f"--resume goes on as it was begun; leave out --{given[0]}")
