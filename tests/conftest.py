@@ -11,10 +11,10 @@ _cache = None if "WANDERLUST_TEST_CACHE" in os.environ else tempfile.TemporaryDi
 _place = os.environ.setdefault("WANDERLUST_TEST_CACHE", _cache.name if _cache else "")
 os.environ["WANDERLUST_CACHE"] = _place
 
-# Most of the suite's time is compilation of small programs: the compiler need not try hard. The flags are of this
-# version, and one that XLA does not know would stop it.
+# Most of the suite's time is compilation of small programs: the compiler need not try hard. The flags are of these
+# versions, and one that XLA does not know would stop it.
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-if importlib.metadata.version("jaxlib").startswith("0.11."):
+if importlib.metadata.version("jaxlib").startswith(("0.10.", "0.11.")):
     _flags = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_flags}".strip()
 
@@ -27,6 +27,22 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_compilation_cache_dir", _place)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
+LONGEST = (
+    "hierarchy", "ibol", "edl", "resume", "engines", "ablations", "cli", "train", "zoo", "visr_aps", "fast_parts",
+    "dads", "sac", "examples", "recipes", "ablation_grid", "export", "metra_csd", "zero_shot", "reproduce_ablation",
+)  # fmt: skip
+"""Files of more than 20 seconds. They come first, so that the workers of a run end together."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False  # of xdist: files with many tests first, however short these are
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
 
 
 @pytest.fixture

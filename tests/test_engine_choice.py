@@ -270,11 +270,15 @@ def test_compiling_ahead_changes_nothing(driver):
     for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
     compiled = set()
-    jax.monitoring.register_event_duration_secs_listener(lambda name, _, **about: compiled.add((name, *about.values())))
+
+    def listener(name, _, **about):
+        compiled.add((name, *about.values()))
+
+    jax.monitoring.register_event_duration_secs_listener(listener)
     try:
         jax.block_until_ready(advance(state, 2))
     finally:
-        jax.monitoring.clear_event_listeners()
+        jax.monitoring.unregister_event_duration_listener(listener)
     programs = {name for event, name, *_ in compiled if "backend_compile" in event}
     assert programs <= {"jit(add)", "jit(true_divide)", "jit(maximum)"}  # the mean of the metrics, no more
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtrit  # scipy.stats takes most of a second to import
 
 
 def coverage(positions: NDArray[np.floating], bin_size: float = 1.0) -> int:
@@ -87,4 +87,4 @@ def summarise(values: NDArray[np.floating] | list[float]) -> Summary:
     if len(x) < 2:
         return Summary(float(x.mean()), math.inf, math.inf, len(x))
     error = float(x.std(ddof=1) / math.sqrt(len(x)))
-    return Summary(float(x.mean()), error, float(stats.t.ppf(0.975, len(x) - 1)) * error, len(x))
+    return Summary(float(x.mean()), error, float(stdtrit(len(x) - 1, 0.975)) * error, len(x))

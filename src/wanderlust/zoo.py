@@ -128,8 +128,14 @@ class Entry:
         if file.about.get("format") != FORMAT or not re.fullmatch("[0-9]{1,9}", epoch):
             raise UserError(f"{path} is not a {FORMAT}")
         weights = _read(file, _skeleton(parts))
-        one = Learned(weights.policy, STATES[parts.config.method.name](weights.encoder))
-        return int(epoch), jax.tree.map(lambda x: x[None], one)
+        state_of = STATES[parts.config.method.name]
+
+        @jax.jit  # operation by operation, the norms of an entry take seconds to compile
+        def whole(weights: Weights) -> Learned:
+            one = Learned(weights.policy, state_of(weights.encoder))
+            return jax.tree.map(lambda x: x[None], one)
+
+        return int(epoch), whole(weights)
 
 
 # --- finding ---------------------------------------------------------------------------------------------------------
