@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
-from wanderlust import stages
+from wanderlust import stages, train
 from wanderlust.config import IbolConfig, RunConfig, SacConfig, SkillConfig, StagedConfig, with_changes
 from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.vector import play
@@ -232,20 +232,17 @@ def play_randomly(config: RunConfig, episodes: int) -> Rollout:
     """Whole episodes from where an evaluation starts them; arrays lead with the seed axis."""
     world = make_world(config.env).from_origin()
     engine, spec = make_engine(world, config.engine), world.spec
-    no_skill = jnp.zeros((episodes, 1))
 
     def act(obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
         return jax.random.uniform(key, (episodes, spec.action_dim), jnp.float32, -1.0, 1.0)
 
-    seeds = range(config.seed, config.seed + config.seeds)
-    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-    if engine.compiles:
-        one = partial(play, world, engine, act, no_skill, steps=spec.episode_length)
-        played = jax.jit(jax.vmap(lambda key: one(key=key)))(keys)
-    else:
-        quick = jax.jit(act)
-        each = [play(world, engine, quick, no_skill, key, spec.episode_length) for key in keys]
-        played = jax.tree.map(lambda *x: np.stack(x), *each)
+    choose = act if engine.compiles else jax.jit(act)
+
+    def one(nobody: Any, no_skill: Array, key: Key[Array, ""]) -> Rollout:
+        return play(world, engine, choose, no_skill, key, spec.episode_length)
+
+    keys = jnp.stack([jax.random.key(seed) for seed in range(config.seed, config.seed + config.seeds)])
+    played = train.over_seeds(engine, one)((), jnp.zeros((config.seeds, episodes, 1)), keys)
     rollout: Rollout = jax.device_get(played)
     engine.check()
     return rollout

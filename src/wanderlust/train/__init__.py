@@ -7,7 +7,7 @@ are mapped over it, and an engine sees seeds x worlds as one batch.
 
 from wanderlust.train.fused import fused_driver, seed_mesh
 from wanderlust.train.learning import Advance, each_seed, learn
-from wanderlust.train.players import actions, make_player, make_probe, rollout, sample_skills
+from wanderlust.train.players import actions, make_player, make_probe, over_seeds, rollout, sample_skills
 from wanderlust.train.split import split_driver
 from wanderlust.train.state import (
     Actor,
@@ -42,6 +42,7 @@ __all__ = [
     "make_driver",
     "make_player",
     "make_probe",
+    "over_seeds",
     "performer",
     "restore",
     "rollout",

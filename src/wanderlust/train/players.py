@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from wanderlust.envs.vector import (
-    play,
-)
+from wanderlust.envs import Engine
+from wanderlust.envs.vector import play
 from wanderlust.sac import mode_actions, sample_actions
 from wanderlust.skills import Orders
 from wanderlust.train.collection import follow_goals, set_goals
@@ -59,12 +58,18 @@ def make_player(parts: Parts, mode: bool = True) -> Player:
         return rollout._replace(skill=skill)
 
     if parts.engine.compiles:
-        return jax.jit(jax.vmap(partial(episodes, choose, decide)))
-    compiled = partial(episodes, jax.jit(choose), jax.jit(decide))
+        return over_seeds(parts.engine, partial(episodes, choose, decide))
+    return over_seeds(parts.engine, partial(episodes, jax.jit(choose), jax.jit(decide)))
+
+
+def over_seeds(engine: Engine, episodes: Callable[[Any, Array, Key[Array, ""]], Rollout]) -> Player:
+    """Episodes of one seed for all of them: side by side in one program, or one after the other on the host."""
+    if engine.compiles:
+        return jax.jit(jax.vmap(episodes))
 
     def seed_by_seed(performer: Any, skill: Array, keys: Key[Array, " seeds"]) -> Rollout:
         def one(k: int) -> Rollout:
-            return compiled(jax.tree.map(lambda x: x[k], performer), skill[k], keys[k])
+            return episodes(jax.tree.map(lambda x: x[k], performer), skill[k], keys[k])
 
         return jax.tree.map(lambda *x: np.stack(x), *(one(k) for k in range(len(skill))))
 
