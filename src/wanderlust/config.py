@@ -1,6 +1,6 @@
 """Configurations: frozen dataclasses, JSON in and out. Unknown keys and impossible values are errors.
 
-The numbers live in `recipes.py`; defaults here are only for what does not depend on the world or the method.
+The numbers live in `recipes/`; defaults here are only for what does not depend on the world or the method.
 """
 
 import dataclasses

@@ -1,0 +1,101 @@
+"""The only home of tuned numbers: (recipe, environment, method, skills) -> configuration.
+
+`paper` is the published setting; `fast` gets good skills soonest on one GPU, `laptop` on two CPU cores.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+from wanderlust.config import BodyName, RunConfig, SkillConfig, Variant
+from wanderlust.errors import UserError
+from wanderlust.methods import parse_method
+from wanderlust.recipes.edl import EDL_SKILLS, SMM_SKILLS, edl, exploring, smm_paper
+from wanderlust.recipes.ibol import ibol, linearizer_paper, linearizing
+from wanderlust.recipes.point import point_laptop, point_paper, with_random_start
+from wanderlust.recipes.published import BODIES, body_paper, csd_paper, metra_paper
+from wanderlust.recipes.tuned import body_fast, body_laptop
+
+__all__ = [
+    "BODIES",
+    "DEFAULT",
+    "DESCRIPTIONS",
+    "ENVIRONMENTS",
+    "RECIPES",
+    "get_recipe",
+    "usual_skills",
+    "with_random_start",
+]
+
+DEFAULT = "laptop"
+
+
+DESCRIPTIONS = {
+    "paper": "the published numbers, for science",
+    "fast": "good skills soonest on one GPU",
+    "laptop": "good skills soonest on two CPU cores, for everything else",
+}
+
+
+def _for(
+    body: BodyName, recipe: Callable[[BodyName, str, Variant, SkillConfig], RunConfig]
+) -> Callable[[str, Variant, SkillConfig], RunConfig]:
+    return functools.partial(recipe, body)
+
+
+RECIPES: dict[tuple[str, str], Callable[[str, Variant, SkillConfig], RunConfig]] = {
+    ("paper", "point"): point_paper,
+    ("laptop", "point"): point_laptop,
+    **{("paper", body): _for(body, body_paper) for body in BODIES},
+    **{("fast", body): _for(body, body_fast) for body in BODIES},
+    **{("laptop", body): _for(body, body_laptop) for body in BODIES},
+}
+
+
+_OTHER_PAPERS: dict[str, Callable[[BodyName, Variant, SkillConfig], RunConfig]] = {
+    "metra": metra_paper,
+    "csd": csd_paper,
+    "smm": smm_paper,
+    "linearizer": linearizer_paper,
+}
+"""On bodies `paper` is what their own authors published: two came after the LSD paper, one it ran with its own code."""
+
+
+ENVIRONMENTS = tuple(sorted({env for _, env in RECIPES}))
+
+
+def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig) -> RunConfig:
+    """The configuration of a recipe; `method` as a user writes it, e.g. ``diayn-xyo``."""
+    name, view = parse_method(method)
+    if env not in ENVIRONMENTS:
+        raise UserError(f"unknown environment {env!r}; known: {', '.join(ENVIRONMENTS)}")
+    if (recipe, env) not in RECIPES:
+        known = ", ".join(r for r, e in RECIPES if e == env)
+        raise UserError(f"there is no recipe {recipe!r} for {env}; known: {known}")
+    if name == "metra" and skills.kind == "continuous":
+        skills = dataclasses.replace(skills, unit_length=True)
+    suffix = f"-{view}" if view else ""
+    if name == "edl":
+        explore = get_recipe(recipe, env, f"smm{suffix}", SkillConfig("discrete", SMM_SKILLS))
+        return edl(recipe, env, view, explore, last=RECIPES[recipe, env]("lsd", view, skills))
+    if name == "ibol":
+        return ibol(recipe, env, view, skills, lower=get_recipe(recipe, env, f"linearizer{suffix}", SkillConfig()))
+    if recipe == "paper" and name in _OTHER_PAPERS and env in BODIES:
+        config = _OTHER_PAPERS[name](env, view, skills)
+    else:
+        config = RECIPES[recipe, env](name, view, skills)
+    adjust = {"vic": _one_reward_an_episode, "smm": exploring, "linearizer": linearizing}.get(name)
+    return adjust(config) if adjust else config
+
+
+def usual_skills(method: str) -> SkillConfig:
+    """The skills of a method, as a user writes it, unless something else is asked for."""
+    count = {"smm": SMM_SKILLS, "edl": EDL_SKILLS}.get(parse_method(method)[0])
+    return SkillConfig("discrete", count) if count else SkillConfig()
+
+
+def _one_reward_an_episode(config: RunConfig) -> RunConfig:
+    """A reward at the last step must reach the first one: a horizon of one episode, which is all there is."""
+    discount = 1.0 - 1.0 / config.env.episode_length
+    sac = dataclasses.replace(config.sac, discount=discount, time_limit_is_terminal=True)
+    return dataclasses.replace(config, sac=sac)

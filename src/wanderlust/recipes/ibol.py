@@ -1,0 +1,138 @@
+"""The linearizer and IBOL, in whatever recipe."""
+
+import dataclasses
+
+from wanderlust.config import (
+    BodyName,
+    LinearizerConfig,
+    RunConfig,
+    ScheduleConfig,
+    SkillConfig,
+    StageConfig,
+    Variant,
+    method_config,
+)
+from wanderlust.envs import make_world
+from wanderlust.methods import View
+from wanderlust.recipes.point import one_start
+from wanderlust.recipes.published import BODIES, body_paper
+
+BLOCK, POINT_BLOCK = 10, 2
+"""Steps for which the upper level of IBOL sets a goal; PointEnv's episodes are of ten steps in all."""
+
+
+def linearizing(config: RunConfig) -> RunConfig:
+    """A linearizer in a recipe: goals as long as what is seen of a state, collections of whole blocks, one start."""
+    config, method = one_start(config), config.method
+    assert isinstance(method, LinearizerConfig)
+    block = BLOCK if config.env.name in BODIES else POINT_BLOCK
+    seen = View(make_world(config.env).spec, method.view).method_dim
+    standardise = method.view.endswith("o") and config.env.name != "humanoid"
+    return dataclasses.replace(
+        config,
+        # as in IBOL's code, one goal an episode; but the upper level will set another in every block
+        method=dataclasses.replace(
+            method, block=block, hold=0 if config.recipe == "paper" else block, standardise=standardise
+        ),
+        # others are refused when the method is made
+        skills=config.skills if config.skills.kind == "discrete" else SkillConfig("box", seen),
+        sac=dataclasses.replace(config.sac, alpha=0.1),
+        schedule=_in_whole_blocks(config.schedule, block),
+    )
+
+
+def _in_whole_blocks(schedule: ScheduleConfig, block: int) -> ScheduleConfig:
+    """Collections that cut no block, with about as many environment steps and updates in all."""
+    steps = max(block, schedule.steps // block * block)
+    longer = steps / schedule.steps
+
+    def scaled(count: int, factor: float) -> int:
+        return max(1, round(count * factor))
+
+    return dataclasses.replace(
+        schedule,
+        steps=steps,
+        epochs=scaled(schedule.epochs, 1 / longer),
+        sac_steps=scaled(schedule.sac_steps, longer),
+        method_steps=scaled(schedule.method_steps, longer),
+        replay_collections=scaled(schedule.replay_collections, 1 / longer),
+    )
+
+
+def linearizer_paper(env: BodyName, view: Variant, skills: SkillConfig) -> RunConfig:
+    """The lower level as IBOL's code and the appendix have it: ten episodes an epoch, rates of 3e-4.
+
+    -o, which is IBOL's own setting: batches as large as a collection, standardised rewards, a discount of 0.995.
+    Without: batches of 1,024. Humanoid learns from its replay either way.
+    """
+    base = body_paper(env, "linearizer", view, skills)
+    rate, replay = 3e-4, base.schedule.collect == "episodes"
+    worlds = base.schedule.worlds if replay else 10
+    omits = view.endswith("o")
+    batch = 2048 if replay else worlds * base.schedule.steps if omits else 1024
+    return dataclasses.replace(
+        base,
+        sac=dataclasses.replace(
+            base.sac,
+            policy_learning_rate=rate,
+            critic_learning_rate=rate,
+            alpha_learning_rate=rate,
+            discount=0.995 if omits and not replay else 0.99,
+        ),
+        schedule=dataclasses.replace(base.schedule, worlds=worlds, sac_batch=batch, method_steps=1),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Upper:
+    """The upper level of IBOL in a recipe."""
+
+    share: float
+    """Of the epochs that the recipe has for a linearizer by itself, those that the lower level gets."""
+    epochs: int
+    """So many that both levels together make about as many environment steps as other methods."""
+    worlds: int
+    updates: int = 4
+    batch: int = 64
+    """Trajectories of a gradient step."""
+    hidden: tuple[int, ...] = (512, 512)
+    rate: float = 1e-4
+    alternatives: int = 100
+
+
+_UPPER = {
+    ("paper", "point"): _Upper(0.5, 2000, worlds=64, hidden=(128, 128), rate=3e-4),
+    ("laptop", "point"): _Upper(0.5, 400, worlds=64, hidden=(64, 64), rate=1e-3, alternatives=20),
+    ("paper", "ant"): _Upper(1.0, 10_000, worlds=64),
+    ("paper", "half-cheetah"): _Upper(1.0, 10_000, worlds=64),
+    ("paper", "humanoid"): _Upper(1.5, 10_000, worlds=32, batch=32),
+    **{("fast", body): _Upper(0.6, 240, 1024, updates=200, batch=256, rate=3e-4) for body in ("ant", "half-cheetah")},
+    ("fast", "humanoid"): _Upper(0.6, 40, 1024, updates=200, batch=256, rate=3e-4),
+    **{("laptop", body): _Upper(0.6, 250, 64, hidden=(128, 128), rate=3e-4, alternatives=20) for body in BODIES},
+}
+"""On bodies `paper` is what IBOL's code has; the other numbers are our own."""
+
+
+def ibol(recipe: str, env: str, view: Variant, skills: SkillConfig, lower: RunConfig) -> RunConfig:
+    """A linearizer, then the upper level over it; both see the same worlds on the same engine."""
+    u = _UPPER[recipe, env]
+    first = dataclasses.replace(lower.schedule, epochs=round(u.share * lower.schedule.epochs))
+    method = method_config(
+        "ibol",
+        view,
+        hidden=u.hidden,
+        learning_rate=u.rate,
+        alternatives=u.alternatives,
+        first=StageConfig(lower.method, lower.skills, lower.sac, first),
+    )
+    schedule = ScheduleConfig(
+        epochs=u.epochs,
+        worlds=u.worlds,
+        steps=lower.env.episode_length,
+        sac_steps=u.updates,
+        sac_batch=u.batch,
+        method_steps=u.updates,
+        order="joint",
+        collect="episodes",
+    )
+    return dataclasses.replace(lower, method=method, skills=skills, schedule=schedule)
