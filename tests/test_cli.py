@@ -329,7 +329,7 @@ def test_a_folder_with_brackets_in_its_name_is_printed_as_it_is(wanderlust, here
 
 def test_flags_make_the_run_they_say(here, monkeypatch):
     """Without training: what the flags put into config.json."""
-    monkeypatch.setattr(cli, "_train_and_report", lambda *_: 0)
+    monkeypatch.setattr(cli.skills, "train_and_report", lambda *_: 0)
 
     def made(*args: str) -> Run:
         with pytest.raises(SystemExit) as stop:
@@ -356,7 +356,7 @@ def test_flags_make_the_run_they_say(here, monkeypatch):
 
 
 def test_changes_that_only_fit_together_can_be_made_together(here, monkeypatch):
-    monkeypatch.setattr(cli, "_train_and_report", lambda *_: 0)
+    monkeypatch.setattr(cli.skills, "train_and_report", lambda *_: 0)
     changes = ("log_every=7", "checkpoint_every=14", "schedule.sac_steps=3", "schedule.method_steps=3")
     with pytest.raises(SystemExit) as stop:
         cli.main(["discover", "--out", "run", *(word for change in changes for word in ("--set", change))])
@@ -367,7 +367,7 @@ def test_changes_that_only_fit_together_can_be_made_together(here, monkeypatch):
 
 
 def test_the_default_folder_is_under_runs(here, monkeypatch):
-    monkeypatch.setattr(cli, "_train_and_report", lambda *_: 0)
+    monkeypatch.setattr(cli.skills, "train_and_report", lambda *_: 0)
     for _ in range(3):
         with pytest.raises(SystemExit):
             cli.main(["discover"])

@@ -1,0 +1,130 @@
+"""Commands that put skills to work: reach, downstream."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from tyro.conf import Positional, UseAppendAction, arg
+
+from wanderlust.cli.reports import EngineName
+
+
+@dataclasses.dataclass(frozen=True)
+class Reach:
+    """Send the body to goals, one after the other, with no further training; draw the path.
+
+    For example:
+      wanderlust reach runs/demo --goal 12 4 --goal -5 9 --goal 0 0
+      wanderlust reach zoo:ant --goal 12 4                  `wanderlust list` shows the zoo
+    """
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of the run, or zoo:NAME."""
+    goal: Annotated[tuple[tuple[float, ...], ...], UseAppendAction, arg(metavar="X [Y]")] = ()
+    """A goal on the plane, or on the line for bodies that run along one; repeat it for several, followed in order."""
+    radius: float = 1.0
+    """How near counts as reached."""
+    steps_per_goal: int = 100
+    """Steps before the next goal is tried."""
+    seed: int = 0
+    """Which seed of the run, counted from 0."""
+    engine: EngineName = "auto"
+    """What moves the body; it need not be what trained it."""
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    """Where the results of a zoo entry go; by default runs/zoo-NAME."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import devices
+        from wanderlust.discovery import describe_engine
+        from wanderlust.downstream.reach import reach
+        from wanderlust.plots import draw_reach
+        from wanderlust.skillset import open_source
+
+        run = open_source(self.run_folder, self.out)
+        devices.prepare(run.config.seeds)
+        console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
+        result = reach(run, list(self.goal), self.radius, self.steps_per_goal, self.seed, self.engine)
+        picture = draw_reach(run.path)
+        for n, leg in enumerate(result["legs"], 1):
+            place = ", ".join(f"{x:g}" for x in leg["goal"])
+            how = f"reached in {leg['steps']} steps" if leg["reached"] else f"missed by {leg['distance']:.2f}"
+            how += ", and fell" if leg["fell"] else ""
+            console.print(f"goal {n} ({place}): {how}")
+        console.print(f"path: {picture}", soft_wrap=True)
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Downstream:
+    """Play a task with skills: somebody chooses them, with or without learning to; measure and draw it.
+
+    For example:
+      wanderlust downstream runs/first --task point-goal                          zero-shot: no further training
+      wanderlust downstream zoo:ant --task ant-multi-goals --controller sac       learn to choose continuous skills
+      wanderlust downstream zoo:ant-16 --task ant-rotation --controller ppo       learn to choose discrete ones
+      wanderlust downstream zoo:ant --task ant-multi-goals --controller sac --measure-only --episodes 1000
+    """
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of the run, or zoo:NAME."""
+    task: str
+    """The task; `wanderlust list` shows them all."""
+    controller: str = "zero-shot"
+    """Who chooses: zero-shot, sac (continuous skills), ppo (discrete skills), mppi (dads) or random."""
+    recipe: Annotated[str | None, arg(metavar="NAME")] = None
+    """Numbers of a controller that learns: paper, fast (on a GPU the default) or laptop (elsewhere)."""
+    seed: Annotated[int, arg(metavar="K")] = 0
+    """The (first) seed of controllers."""
+    seeds: Annotated[int | None, arg(metavar="N")] = None
+    """How many controllers, side by side; by default as many as the run has seeds, or 4 if it has one."""
+    epochs: Annotated[int | None, arg(metavar="N")] = None
+    """Epochs of learning; by default the recipe's."""
+    worlds: Annotated[int | None, arg(metavar="N")] = None
+    """Episodes of an epoch, per seed; by default the recipe's."""
+    hold: Annotated[int | None, arg(metavar="K")] = None
+    """Control steps that a skill is held; by default 25, 125 for Humanoid and 10 for PointEnv."""
+    episodes: int = 200
+    """Episodes to measure, per seed."""
+    measure_only: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Measure again what was learned before, instead of learning."""
+    resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Go on with learning that Ctrl-C has stopped."""
+    engine: EngineName = "auto"
+    """What moves the bodies; it need not be what trained them."""
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    """Where the results of a zoo entry go; by default runs/zoo-NAME."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import devices
+        from wanderlust.discovery import describe_engine
+        from wanderlust.downstream.solve import solve
+        from wanderlust.downstream.wishes import result_folder, usual_seeds
+        from wanderlust.plots import draw_solved
+        from wanderlust.skillset import open_source
+
+        source = open_source(self.run_folder, self.out)
+        devices.prepare(self.seeds or usual_seeds(source))
+        console.print(describe_engine(source.config.env, self.engine), soft_wrap=True)
+        elsewhere = ("run_folder", "out")
+        options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in elsewhere}
+        result = solve(source, **options)
+        folder = result_folder(source, result["task"], result["controller"])
+        many = len(result["seeds"]) > 1
+        table = Table(title=f"{result['task']}, at most {result['most']:g}", title_justify="left")
+        table.add_column("who chooses")
+        table.add_column("return, mean ± 95% interval" if many else "return", justify="right")
+        for name, value in ((self.controller, result["return"]), ("random skills", result["random"])):
+            table.add_row(name, f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
+        console.print(table)
+        if bound := result.get("speed_bound"):
+            console.print(
+                f"skills get {bound['speed']:.3f} a step; {bound['share']:.0%} of the goals lie within that times the "
+                f"time there is and the radius, {bound['distance']:.1f}: {bound['bound']:.2f}",
+                soft_wrap=True,
+            )
+        for path in (folder / "result.json", *draw_solved(folder)):
+            console.print(f"{'figure' if path.suffix == '.png' else 'result'}: {path}", soft_wrap=True)
+        return 0

@@ -1,0 +1,110 @@
+"""What several commands say: how training went, what an evaluation found."""
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from wanderlust.errors import UserError
+
+EngineName = Literal["auto", "c", "warp", "jax"]
+
+
+EXIT_BROKEN = 1
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+def refuse(given: list[str], allowed: set[str], why: str) -> None:
+    """Complain about flags that another flag leaves no room for."""
+    extra = [name for name in given if name not in allowed]
+    if extra:
+        flags = ", ".join("ENV" if name == "env" else f"--{name.replace('_', '-')}" for name in extra)
+        raise UserError(f"{why}; leave out {flags}")
+
+
+def train_and_report(console: Console, run: Any, budget_seconds: float | None) -> int:
+    """Train a run, and say how that ended, what came of it and what to try next."""
+    from wanderlust import api, devices
+    from wanderlust.methods import WITHOUT_GOALS
+
+    config = run.config
+    seeds = f"seed {config.seed}" if config.seeds == 1 else f"{config.seeds} seeds"
+    console.print(
+        f"{config.name}, recipe {config.recipe}, {seeds}, on {devices.describe()}; run folder: {run.path}",
+        soft_wrap=True,
+    )
+    outcome = api.train(run, budget_seconds)
+    if outcome.reason == "interrupted":
+        where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
+        console.print(
+            f"stopped at {where} and saved; go on with: {_program()} discover --resume {_quoted(run)}",
+            soft_wrap=True,
+        )
+        return EXIT_INTERRUPTED
+    if outcome.reason == "budget":
+        console.print(
+            f"budget spent at epoch {outcome.epoch}; go on with: {_program()} discover --resume {_quoted(run)}",
+            soft_wrap=True,
+        )
+    report_evaluation(console, run, 200, 0, config.engine)
+    console.print("try next:")
+    goals = "--goal 12 --goal -5" if config.env.name == "half-cheetah" else "--goal 12 4 --goal -5 9"
+    if config.method.name not in WITHOUT_GOALS:
+        console.print(f"  {_program()} reach {_quoted(run)} {goals}", soft_wrap=True)
+    if config.env.name == "point":
+        console.print(f"  {_program()} discover point --discrete 16 --seeds 4", soft_wrap=True)
+    else:
+        faster = " --recipe fast" if config.engine == "c" and devices.has_gpu() else ""
+        console.print(f"  {_program()} discover {config.env.name} --discrete 16{faster} --budget-seconds 1800")
+    return 0
+
+
+def _quoted(run: Any) -> str:
+    return shlex.quote(str(run.path))
+
+
+def _program() -> str:
+    """How this command can be called again from where the user stands."""
+    if shutil.which("wanderlust"):
+        return "wanderlust"
+    return sys.argv[0] if Path(sys.argv[0]).name == "wanderlust" else "python -m wanderlust"
+
+
+def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engine: EngineName = "auto") -> None:
+    """Evaluate, draw, and show both."""
+    from wanderlust.evaluate import evaluate
+    from wanderlust.plots import draw_phi, draw_run, draw_trajectories
+    from wanderlust.runs import Run
+
+    result = evaluate(run, episodes, seed, engine)
+    # a zoo entry has no learning curve
+    figures = draw_run(run.path) if isinstance(run, Run) else [draw_trajectories(run.path), draw_phi(run.path)]
+    many = len(result["seeds"]) > 1
+    table = Table(title=f"{result['name']} after {result['env_steps']:,} steps per seed", title_justify="left")
+    table.add_column("measure")
+    table.add_column("mean ± 95% interval" if many else "value", justify="right")
+    for name, value in result["metrics"].items():
+        table.add_row(MEASURES[name], f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
+    console.print(table)
+    for which, counts in zip(result["seeds"], result.get("kinds", {}).get("counts", []), strict=False):
+        kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        console.print(f"what the skills of seed {which} do: {kinds}", soft_wrap=True)
+    console.print(f"evaluation: {run.evaluation / 'evaluation.json'}", soft_wrap=True)
+    for figure in figures:
+        console.print(f"figure: {figure}", soft_wrap=True)
+
+
+MEASURES = {
+    "coverage_mode": "bins covered, mode actions",
+    "coverage_sampled": "bins covered, sampled actions",
+    "travelled": "||s_T - s_0||, normalised",
+    "distance": "distance travelled on the plane",
+    "survived": "steps survived, mean",
+    "survived_median": "steps survived, median",
+    "alignment": "cosine of phi(s_T) - phi(s_0) and z",
+}

@@ -1,0 +1,267 @@
+"""Commands that make skills, look at them and pass them on: discover, evaluate, export, publish, replay, list."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from tyro.conf import Positional, UseAppendAction, arg
+
+from wanderlust.cli.reports import EXIT_BROKEN, EngineName, refuse, report_evaluation, train_and_report
+from wanderlust.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Discover:
+    """Discover skills without a reward, evaluate them and draw them.
+
+    For example:
+      wanderlust discover                                   2-D skills on PointEnv with LSD, about half a minute
+      wanderlust discover point --discrete 16 --seeds 8     16 discrete skills, eight seeds in one program
+      wanderlust discover point --method diayn-xyo --recipe paper --out runs/xyo
+      wanderlust discover ant --budget-seconds 1800         a body on the CPU cores there are
+      wanderlust discover ant --recipe fast                 the same on a GPU
+      wanderlust discover --resume runs/xyo                 go on where a run was stopped
+    """
+
+    env: Annotated[Positional[str], arg(metavar="[ENV]")] = "point"
+    """The environment; `wanderlust list` shows them all."""
+    method: str = "lsd"
+    """The method, e.g. lsd or diayn, with an optional suffix -xy, -o or -xyo for what its networks see."""
+    skills: Annotated[int | None, arg(metavar="D")] = None
+    """Learn continuous skills of this many dimensions (the default, with 2)."""
+    discrete: Annotated[int | None, arg(metavar="N")] = None
+    """Learn this many discrete skills instead."""
+    seed: Annotated[int | None, arg(metavar="K")] = None
+    """The (first) seed; 0 unless said."""
+    seeds: Annotated[int | None, arg(metavar="N")] = None
+    """Train this many seeds side by side: K, K + 1, ...; 1 unless said."""
+    recipe: str = "laptop"
+    """Whose numbers: laptop (CPU cores), fast (a GPU), or paper for the published setting."""
+    config: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Start from the config.json of another run instead of a recipe."""
+    set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
+    """Change one number, e.g. --set sac.discount=0.995; may be repeated."""
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    """The folder of the run; by default runs/<date>-<time>-<what>."""
+    resume: Annotated[Path | None, arg(metavar="RUN")] = None
+    """Go on with this run instead of starting one."""
+    budget_seconds: Annotated[float | None, arg(metavar="S")] = None
+    """Stop after about this many seconds, with checkpoint and evaluation."""
+    budget_steps: Annotated[int | None, arg(metavar="N")] = None
+    """Train for this many environment steps per seed (rounded up to whole epochs)."""
+    driver: Literal["fused", "split"] | None = None
+    """How to run: fused (one compiled program) or split (worlds on the host); by default what suits the engine."""
+    engine: EngineName | None = None
+    """What moves the worlds: c (MuJoCo on CPU cores), warp (MuJoCo on a GPU), jax (worlds that are a formula), or auto
+    for the best that is there; by default the recipe's."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import api
+
+        changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
+        if self.config is not None:
+            decided = {"env", "method", "skills", "discrete", "recipe"}
+            refuse(changed, set(changed) - decided, "--config decides what is learned and how")
+        api.check_budget(self.budget_seconds)
+        if self.resume is not None:
+            allowed = {"resume", "budget_seconds", "engine"}
+            refuse(changed, allowed, "--resume goes on with a run as it was configured")
+            run = api.open_to_resume(self.resume, self.engine)
+        else:
+            elsewhere = ("out", "resume", "budget_seconds")
+            options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in elsewhere}
+            run = api.start_run(api.configure(**options), self.out)
+        return train_and_report(console, run, self.budget_seconds)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluate:
+    """Measure and draw a run again from its newest checkpoint, or skills that ship with the package.
+
+    For example:
+      wanderlust evaluate runs/xyo --episodes 1000
+      wanderlust evaluate zoo:ant                           `wanderlust list` shows the zoo
+    """
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of the run, or zoo:NAME."""
+    episodes: int = 200
+    """Random-skill episodes per seed."""
+    seed: int = 0
+    """Seed of the skills and starts that are tried."""
+    engine: EngineName = "auto"
+    """What moves the worlds; it need not be what trained them."""
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    """Where the results of a zoo entry go; by default runs/zoo-NAME."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import devices
+        from wanderlust.discovery import describe_engine
+        from wanderlust.skillset import open_source
+
+        if self.episodes < 1:
+            raise UserError(f"--episodes is {self.episodes}; it must be at least 1")
+        if not 0 <= self.seed < 2**31:
+            raise UserError(f"--seed is {self.seed}; it must be in [0, 2^31)")
+        run = open_source(self.run_folder, self.out)
+        devices.prepare(run.config.seeds)
+        console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
+        report_evaluation(console, run, self.episodes, self.seed, self.engine)
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """Write policy and phi as ONNX, for robots and runtimes without JAX, and check them against JAX.
+
+    For example:
+      wanderlust export zoo:ant --to onnx                   to runs/zoo-ant/export
+      wanderlust export runs/sixteen --to onnx --seed 2 --out models/sixteen
+      python examples/onnx_drive.py runs/zoo-ant/export     drives Gymnasium's Ant with it
+    """
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of the run, or zoo:NAME."""
+    to: Literal["onnx"] = "onnx"
+    """The format."""
+    seed: Annotated[int, arg(metavar="K")] = 0
+    """Which seed of the run, counted from 0."""
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    """Where the files go, and replace those of an export before; by default RUN/export, or runs/zoo-NAME/export."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import devices
+        from wanderlust.export import export_onnx
+        from wanderlust.skillset import open_source
+
+        source = open_source(self.run_folder)
+        devices.prepare(source.config.seeds)
+        files, card = export_onnx(source, self.seed, self.out)
+        for path in files:
+            console.print(f"written: {path} ({path.stat().st_size / 1e6:.2f} MB)", soft_wrap=True)
+        if card["phi"] is None:
+            console.print(f"no phi.onnx: {card['method']} has no map of states")
+        checked = card["checked"]
+        away = checked["largest_difference"]
+        others = ", ".join(f"{name} {x:.1e}" for name, x in away.items() if name != "action")
+        console.print(
+            f"ONNX Runtime and JAX differ over {checked['observations']:,} observations by at most: "
+            f"action {away['action']:.1e}; as shares of their size: {others}",
+            soft_wrap=True,
+        )
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Publish:
+    """Put the skills of an evaluated run into the zoo, with a model card.
+
+    For example:
+      wanderlust publish runs/ant --name ant                the seed that covers most
+    """
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of the run; its newest checkpoint is taken."""
+    name: Annotated[str, arg(metavar="NAME")]
+    """What others write after zoo: lower-case letters, digits and hyphens."""
+    seed: Annotated[int | None, arg(metavar="K")] = None
+    """Which seed of the run, counted from 0; by default the one whose mode actions cover most."""
+    zoo: Annotated[Path | None, arg(metavar="DIR")] = None
+    """The folder of the zoo; by default WANDERLUST_ZOO, or the one `wanderlust list` reads."""
+    replace: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Replace the entry of that name."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import api, devices
+        from wanderlust.zoo import publish
+
+        run = api.Run.open(self.run_folder)
+        devices.prepare(run.config.seeds)
+        folder, facts = publish(run, self.name, self.seed, self.zoo, self.replace)
+        console.print(f"zoo:{self.name}: {facts['summary']}; {facts['bytes'] / 1e6:.2f} MB", soft_wrap=True)
+        console.print(f"card: {folder / 'card.md'}", soft_wrap=True)
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Replay:
+    """Make the step again that broke the physics of a run, and say where it goes wrong.
+
+    Ends with exit code 0 if every world survives it, and 1 if one breaks down again. For example:
+      wanderlust replay runs/ant/broken/epoch-00000040.safetensors
+      wanderlust replay runs/ant/broken/epoch-00000040.safetensors --engine warp
+    """
+
+    file: Annotated[Positional[Path], arg(metavar="FILE")]
+    """The file that the run wrote when it stopped."""
+    engine: EngineName | None = None
+    """What moves the bodies: c (every physics step is shown) or warp; by default c."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import breakdown, devices
+        from wanderlust.discovery import describe_engine
+
+        devices.prepare()
+        broken = breakdown.Broken.read(self.file)
+        origin = broken.origin
+        engine = self.engine or ("jax" if origin.engine == "jax" else "c")
+        console.print(f"{origin.env.name}, before epoch {origin.epoch}, on the engine {origin.engine}", soft_wrap=True)
+        console.print(describe_engine(origin.env, engine), soft_wrap=True)
+        survived = True
+        for world in breakdown.replay(broken, engine):
+            console.print(f"seed {world.seed}:")
+            if world.substeps:
+                table = Table(
+                    "physics step", "max |qvel|", "max |qacc|", "contacts", "rows", "MuJoCo warns of", box=None
+                )
+                for n, step in enumerate(world.substeps, 1):
+                    numbers = (f"{step.speed:.4g}", f"{step.acceleration:.4g}", str(step.contacts), str(step.rows))
+                    table.add_row(str(n), *numbers, ", ".join(step.warnings))
+                console.print(table)
+            after = f" after physics step {len(world.substeps)}" if world.substeps else ""
+            verdict = "survives the step: its state is finite" if world.finite else f"breaks down: not finite{after}"
+            console.print(verdict)
+            survived = survived and world.finite
+        return 0 if survived else EXIT_BROKEN
+
+
+@dataclasses.dataclass(frozen=True)
+class List:
+    """Show the environments, methods, variants, recipes, reproductions and trained skills there are.
+
+    For example:
+      wanderlust list
+    """
+
+    def run(self, console: Console) -> int:
+        from wanderlust import envs, methods, recipes, reproduce, zoo
+        from wanderlust.downstream.tasks import TASKS
+        from wanderlust.downstream.wishes import CONTROLLERS
+
+        with_recipes = {
+            env: f"{text}; recipes: {', '.join(r for r, e in recipes.RECIPES if e == env)}"
+            for env, text in envs.DESCRIPTIONS.items()
+        }
+        sections = (
+            ("environments", with_recipes),
+            ("methods", methods.DESCRIPTIONS),
+            ("variants of any method", {f"-{k}": v for k, v in methods.VIEWS.items()}),
+            ("recipes", recipes.DESCRIPTIONS),
+            ("tasks", {name: f"in {task.env}, at most {task.horizon} steps" for name, task in TASKS.items()}),
+            ("controllers", CONTROLLERS),
+            ("reproduce", reproduce.ITEMS),
+            ("zoo", {f"{zoo.PREFIX}{name}": text for name, text in zoo.summaries().items()}),
+        )
+        for title, entries in sections:
+            if not entries:
+                continue
+            table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
+            table.add_column(no_wrap=True, style="bold")
+            table.add_column()
+            for name, text in entries.items():
+                table.add_row(name, text)
+            console.print(table)
+        return 0
