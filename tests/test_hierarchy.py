@@ -349,7 +349,8 @@ def test_after_ctrl_c_learning_goes_on_to_the_same_end(small, tmp_path, monkeypa
     kept, _ = saved.load(folder / "controller.safetensors", PARTS, game_of(PARTS))
     assert (kept.epoch, kept.seeds, kept.hold) == (1, (0, 1, 2, 3), 10)
     assert kept.controllers.statistics.mean.shape == (4, 4)
-    assert (folder / "training.safetensors").exists()
+    with pytest.raises(UserError, match="is not a wanderlust-controller-1"):
+        saved.load(folder / "training.safetensors", PARTS, game_of(PARTS))
 
     again = solve.solve(run, TINY, "sac", episodes=3, quiet=True, resume=True)
     assert again["return"] == whole["return"] and again["epoch"] == 4
@@ -400,6 +401,7 @@ def test_random_skills_are_drawn_as_discovery_drew_them():
         (None, {"controller": "sac", "measure_only": True}, "there is no controller"),
         (None, {"controller": "sac", "measure_only": True, "seeds": 2}, "leave out --seeds"),
         (None, {"controller": "sac", "resume": True, "hold": 2}, "--resume goes on as it was begun; leave out --hold"),
+        (None, {"controller": "sac", "resume": True, "seed": 3}, "leave out --seed"),
         (None, {"controller": "sac", "resume": True, "measure_only": True}, "choose one"),
         (None, {"resume": True}, "--resume is for controllers that learn"),
     ],

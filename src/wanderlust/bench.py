@@ -33,7 +33,7 @@ from wanderlust.config import BodyConfig, BodyName, RunConfig, SkillConfig
 from wanderlust.devices import cores
 from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.gym_vector import EPISODE_LENGTHS, make_vec
-from wanderlust.envs.models import muted
+from wanderlust.envs.models import GYMNASIUM, muted
 from wanderlust.envs.physics import import_mujoco_warp
 from wanderlust.errors import UserError
 from wanderlust.progress import Progress, progress
@@ -177,15 +177,6 @@ def envpool(env: BodyName, worlds: int, threads: int) -> Contestant:
     return _contestant("envpool", envs, envs.action_space, worlds, threads)
 
 
-_LEAN_HUMANOID = ("cinert", "cvel", "qfrc_actuator", "cfrc_ext")
-GYMNASIUM: dict[BodyName, tuple[str, dict[str, Any]]] = {
-    "ant": ("Ant-v5", {"terminate_when_unhealthy": False, "include_cfrc_ext_in_observation": False}),
-    "half-cheetah": ("HalfCheetah-v5", {}),
-    "humanoid": ("Humanoid-v5", {f"include_{name}_in_observation": False for name in _LEAN_HUMANOID}),
-}
-"""The same for Gymnasium: the same model files, positions and velocities observed, five physics steps."""
-
-
 def gymnasium_env(env: BodyName) -> gymnasium.Env[Any, Any]:
     """One of Gymnasium's environments, without the checks of its user's code."""
     name, settings = GYMNASIUM[env]
@@ -194,7 +185,6 @@ def gymnasium_env(env: BodyName) -> gymnasium.Env[Any, Any]:
             name,
             max_episode_steps=EPISODE_LENGTHS[env],
             disable_env_checker=True,
-            exclude_current_positions_from_observation=False,
             **settings,
         )
 

@@ -29,8 +29,6 @@ Command = (
     | Annotated[Bench, subcommand("bench")]
     | Annotated[List, subcommand("list")]
 )
-
-
 COMMANDS = ("discover", "evaluate", "reach", "downstream", "export", "publish", "replay", "reproduce", "bench", "list")
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional, UseAppendAction, arg
 
-from wanderlust.cli.reports import EngineName
+from wanderlust.config import Engine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Reach:
     """Steps before the next goal is tried."""
     seed: int = 0
     """Which seed of the run, counted from 0."""
-    engine: EngineName = "auto"
+    engine: Engine = "auto"
     """What moves the body; it need not be what trained it."""
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """Where the results of a zoo entry go; by default runs/zoo-NAME."""
@@ -92,7 +92,7 @@ class Downstream:
     """Measure again what was learned before, instead of learning."""
     resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Go on with learning that Ctrl-C has stopped."""
-    engine: EngineName = "auto"
+    engine: Engine = "auto"
     """What moves the bodies; it need not be what trained them."""
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """Where the results of a zoo entry go; by default runs/zoo-NAME."""

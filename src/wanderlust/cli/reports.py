@@ -4,15 +4,13 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from wanderlust.config import Engine
 from wanderlust.errors import UserError
-
-EngineName = Literal["auto", "c", "warp", "jax"]
-
 
 EXIT_BROKEN = 1
 EXIT_USER_ERROR = 2
@@ -75,7 +73,7 @@ def _program() -> str:
     return sys.argv[0] if Path(sys.argv[0]).name == "wanderlust" else "python -m wanderlust"
 
 
-def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engine: EngineName = "auto") -> None:
+def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engine: Engine = "auto") -> None:
     """Evaluate, draw, and show both."""
     from wanderlust.evaluate import evaluate
     from wanderlust.plots import draw_phi, draw_run, draw_trajectories

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional, UseAppendAction, arg
 
-from wanderlust.cli.reports import EXIT_BROKEN, EngineName, refuse, report_evaluation, train_and_report
+from wanderlust.cli.reports import EXIT_BROKEN, refuse, report_evaluation, train_and_report
+from wanderlust.config import Engine
 from wanderlust.errors import UserError
 
 
@@ -54,7 +55,7 @@ class Discover:
     """Train for this many environment steps per seed (rounded up to whole epochs)."""
     driver: Literal["fused", "split"] | None = None
     """How to run: fused (one compiled program) or split (worlds on the host); by default what suits the engine."""
-    engine: EngineName | None = None
+    engine: Engine | None = None
     """What moves the worlds: c (MuJoCo on CPU cores), warp (MuJoCo on a GPU), jax (worlds that are a formula), or auto
     for the best that is there; by default the recipe's."""
 
@@ -92,7 +93,7 @@ class Evaluate:
     """Random-skill episodes per seed."""
     seed: int = 0
     """Seed of the skills and starts that are tried."""
-    engine: EngineName = "auto"
+    engine: Engine = "auto"
     """What moves the worlds; it need not be what trained them."""
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """Where the results of a zoo entry go; by default runs/zoo-NAME."""
@@ -197,7 +198,7 @@ class Replay:
 
     file: Annotated[Positional[Path], arg(metavar="FILE")]
     """The file that the run wrote when it stopped."""
-    engine: EngineName | None = None
+    engine: Engine | None = None
     """What moves the bodies: c (every physics step is shown) or warp; by default c."""
 
     def run(self, console: Console) -> int:

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from wanderlust.downstream.saved import Paused, Saved, pause, save
 from wanderlust.downstream.settings import get_setting, usual_hold
 from wanderlust.downstream.wishes import Wish
 from wanderlust.errors import UserError
-from wanderlust.files import read_text, write_atomic
+from wanderlust.files import read_rows, write_atomic
 from wanderlust.learned import Learned
 from wanderlust.progress import progress
 
@@ -55,7 +55,7 @@ def learn(table: Table, begun: tuple[Paused, Learner], quiet: bool) -> tuple[Sav
     """Learn to the end, epoch by epoch. Ctrl-C ends it at the next point of the curve, and keeps all there is."""
     (saved, training, steps, before), learner = begun
     setting, epoch, began = saved.setting, saved.epoch, time.monotonic()
-    rows = _rows_until(table.folder / "curve.jsonl", epoch)
+    now, rows = saved, [row for row in read_rows(table.folder / "curve.jsonl") if 0 < row.get("epoch", 0) <= epoch]
     if epoch == 0:
         (table.folder / TRAINING).unlink(missing_ok=True)  # of another training, which this one replaces
     advance = hierarchy.make_advance(table.parts, table.game, learner, setting, saved.hold)
@@ -71,7 +71,8 @@ def learn(table: Table, begun: tuple[Paused, Learner], quiet: bool) -> tuple[Sav
             first, epoch = epoch == saved.epoch, epoch + count
             steps += round(float(values.pop("env_steps").mean()) * count)
             seconds = round(before + time.monotonic() - began, 3)
-            rows.append({"epoch": epoch, "env_steps": steps, "seconds": seconds, **_plain(values)})
+            learned = {name: x.tolist() for name, x in values.items()}
+            rows.append({"epoch": epoch, "env_steps": steps, "seconds": seconds, **learned})
             now = saved._replace(epoch=epoch, controllers=jax.device_get(hierarchy.controllers(learner, training)))
             write_atomic(table.folder / "curve.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
             save(table.folder / "controller.safetensors", now)
@@ -86,15 +87,3 @@ def learn(table: Table, begun: tuple[Paused, Learner], quiet: bool) -> tuple[Sav
                 )
     (table.folder / TRAINING).unlink(missing_ok=True)
     return now, learner
-
-
-def _rows_until(path: Path, epoch: int) -> list[dict[str, Any]]:
-    """The learning curve so far."""
-    if epoch == 0:
-        return []
-    rows = [json.loads(line) for line in read_text(path, "the learning curve").splitlines()]
-    return [row for row in rows if row["epoch"] <= epoch]
-
-
-def _plain(values: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
-    return {name: x.tolist() for name, x in values.items()}

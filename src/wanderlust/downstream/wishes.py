@@ -84,7 +84,7 @@ def check(wish: Wish, source: Source) -> None:
     if wish.hold is not None and controller in ("zero-shot", "mppi"):
         raise UserError(f"--hold is not for --controller {controller}, which has a rhythm of its own; leave it out")
     decided = ("recipe", "seeds", "epochs", "worlds", "hold")
-    given = [name for name in decided if getattr(wish, name) is not None]
+    given = [name for name in decided if getattr(wish, name) is not None] + ["seed"] * (wish.seed != 0)
     if wish.measure_only and wish.resume:
         raise UserError("--resume goes on learning and --measure-only does not learn: choose one")
     if wish.measure_only and given:

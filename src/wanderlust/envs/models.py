@@ -12,6 +12,15 @@ from wanderlust.config import BodyConfig
 
 FILES = {"ant": "ant.xml", "half-cheetah": "half_cheetah.xml", "humanoid": "humanoid.xml"}
 
+_POSITIONS = {"exclude_current_positions_from_observation": False}
+_LEAN_HUMANOID = ("cinert", "cvel", "qfrc_actuator", "cfrc_ext")
+GYMNASIUM: dict[str, tuple[str, dict[str, bool]]] = {
+    "ant": ("Ant-v5", {**_POSITIONS, "include_cfrc_ext_in_observation": False, "terminate_when_unhealthy": False}),
+    "half-cheetah": ("HalfCheetah-v5", _POSITIONS),
+    "humanoid": ("Humanoid-v5", {**_POSITIONS, **{f"include_{x}_in_observation": False for x in _LEAN_HUMANOID}}),
+}
+"""By body: Gymnasium's own environment of the same file, with what makes it observe qpos and then qvel and no more."""
+
 Bars = tuple[float, ...]
 """Where bars lie across a body's way: their x."""
 

@@ -6,20 +6,11 @@ from wanderlust import methods, runs
 from wanderlust.config import RunConfig
 from wanderlust.envs import World
 from wanderlust.envs.locomotion import FRAME_SKIP, Body
-from wanderlust.envs.models import load_model
+from wanderlust.envs.models import GYMNASIUM, load_model
 from wanderlust.skills import ContinuousSkills, SkillSpace
 from wanderlust.train import Parts
 
 FORMAT = "wanderlust-onnx-1"
-
-_EVERYTHING = {"exclude_current_positions_from_observation": False}
-_HUMANOID = ("cinert", "cvel", "qfrc_actuator", "cfrc_ext")
-GYMNASIUM: dict[str, tuple[str, dict[str, bool]]] = {
-    "ant": ("Ant-v5", {**_EVERYTHING, "include_cfrc_ext_in_observation": False, "terminate_when_unhealthy": False}),
-    "half-cheetah": ("HalfCheetah-v5", _EVERYTHING),
-    "humanoid": ("Humanoid-v5", {**_EVERYTHING, **{f"include_{x}_in_observation": False for x in _HUMANOID}}),
-}
-"""By body: the environment of Gymnasium that moves the same model and, so made, observes qpos and then qvel."""
 
 
 def card(parts: Parts, name: str, seed: int, epoch: int, by_difference: bool | None) -> dict[str, Any]:

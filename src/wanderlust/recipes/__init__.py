@@ -29,7 +29,6 @@ __all__ = [
 
 DEFAULT = "laptop"
 
-
 DESCRIPTIONS = {
     "paper": "the published numbers, for science",
     "fast": "good skills soonest on one GPU",
@@ -51,7 +50,6 @@ RECIPES: dict[tuple[str, str], Callable[[str, Variant, SkillConfig], RunConfig]]
     **{("laptop", body): _for(body, body_laptop) for body in BODIES},
 }
 
-
 _OTHER_PAPERS: dict[str, Callable[[BodyName, Variant, SkillConfig], RunConfig]] = {
     "metra": metra_paper,
     "csd": csd_paper,
@@ -59,7 +57,6 @@ _OTHER_PAPERS: dict[str, Callable[[BodyName, Variant, SkillConfig], RunConfig]] 
     "linearizer": linearizer_paper,
 }
 """On bodies `paper` is what their own authors published: two came after the LSD paper, one it ran with its own code."""
-
 
 ENVIRONMENTS = tuple(sorted({env for _, env in RECIPES}))
 
