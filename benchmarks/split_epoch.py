@@ -3,7 +3,8 @@
 python benchmarks/split_epoch.py OUT.json [--ways 2x8 4x5 ...] [--gpu] [--epochs 20] [KEY=VALUE ...]
 
 Ant, 20 worlds, seed 0. A way is GROUPSxTHREADS: how many groups the worlds go in, and how many threads move each; the
-driver's own comes first. Actions are chosen on the CPU; with --gpu also there. OUT.json grows as it goes.
+driver's own comes first, then the same with worlds that stay where they are: what is left without physics. Actions are
+chosen on the CPU; with --gpu also there. OUT.json grows as it goes.
 """
 
 import argparse
@@ -16,9 +17,28 @@ import jax
 import numpy as np
 
 from wanderlust import api, devices, runs, train
-from wanderlust.envs.physics import CEngine
+from wanderlust.config import Engine as EngineName
+from wanderlust.envs.base import Physical
+from wanderlust.envs.physics import CEngine, Engine
 from wanderlust.files import write_json
 from wanderlust.train import split
+
+
+@dataclasses.dataclass(frozen=True)
+class Still:
+    """An engine that moves nothing."""
+
+    name: EngineName = "c"
+    compiles: bool = False
+
+    def step(self, state: Physical, action: Any) -> Physical:
+        return state
+
+    def for_callers(self, count: int) -> "Still":
+        return self
+
+    def check(self) -> None:
+        pass
 
 
 def epochs(parts: train.Parts, groups: int | None, desk_on_host: bool, count: int) -> dict[str, Any]:
@@ -70,12 +90,15 @@ def main() -> None:
         if threads <= devices.cores()
     }
     found["ways"] = {}
-    for way in ["", *args.ways]:
-        groups, threads = map(int, way.split("x")) if way else (None, None)
-        engine = CEngine(parts.world, groups * threads) if groups and threads else parts.engine
+    ways: list[tuple[str, int | None, Engine]] = [("as the driver does it", None, parts.engine)]
+    ways.append(("as the driver does it, worlds standing still", None, Still()))
+    for way in args.ways:
+        count, threads = map(int, way.split("x"))
+        ways.append((way, count, CEngine(parts.world, count * threads)))
+    for way, groups, engine in ways:
         tried = dataclasses.replace(parts, engine=engine)
         for on_host in (True, False) if args.gpu else (True,):
-            name = f"{way or 'as the driver does it'}, actions chosen on the {'CPU' if on_host else 'GPU'}"
+            name = f"{way}, actions chosen on the {'CPU' if on_host else 'GPU'}"
             found["ways"][name] = epochs(tried, groups, on_host, args.epochs)
             write_json(args.out, found)
 
