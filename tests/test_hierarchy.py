@@ -317,7 +317,8 @@ def test_everything_is_written_and_can_be_measured_again(small, tmp_path, comman
     assert "random skills" in out and "sac" in out and "of the goals lie within" in out
     result = json.loads((folder / "result.json").read_text())
     assert (result["seeds"], result["epoch"], result["hold"], result["most"]) == ([0, 1, 2], 2, 10, 1.0)
-    assert set(result["speed_bound"]) == {"speed", "distance", "share", "bound"}
+    for bound in ("speed_bound", "start_bound"):
+        assert set(result[bound]) == {"speed", "distance", "share", "bound"}
 
     again = solve.solve(run, "point-goal", "sac", measure_only=True, episodes=5, quiet=True)
     assert again["return"]["per_seed"] == result["return"]["per_seed"]

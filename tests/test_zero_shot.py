@@ -94,12 +94,14 @@ def test_speed_is_displacement_over_time():
     policy = train.init(still).learner.sac.policy
     zero = jax.tree.map(jnp.zeros_like, policy)
     keys = KEY[None]
-    assert skill_speed(still, Learned(zero, ()), keys, 5) == [0.0]
+    length = still.world.spec.episode_length
+    np.testing.assert_array_equal(skill_speed(still, Learned(zero, ()), keys, (1, length), 5), [[0.0], [0.0]])
     layers = zero.mlp.layers
     pushed = dataclasses.replace(layers[-1], bias=layers[-1].bias.at[:, :2].set(jnp.array([0.3, 0.4])))
     moving = dataclasses.replace(zero, mlp=dataclasses.replace(zero.mlp, layers=(*layers[:-1], pushed)))
     expected = math.hypot(math.tanh(0.3), math.tanh(0.4))
-    np.testing.assert_allclose(skill_speed(still, Learned(moving, ()), keys, 5), [expected], rtol=1e-4)
+    speeds = skill_speed(still, Learned(moving, ()), keys, (2, length), 5)
+    np.testing.assert_allclose(speeds, [[expected], [expected]], rtol=1e-4)
 
 
 # --- bodies ----------------------------------------------------------------------------------------------------------
@@ -113,6 +115,7 @@ def test_ant_follows_goals_on_the_engine_c(tmp_path):
     assert result["hold"] == 1 and result["provenance"]["engine"] == "c"
     assert 0 < result["return"]["mean"] <= 5.0  # goals are near enough that some are met
     assert 0.1 < result["speed_bound"]["speed"] < 1.0
+    assert result["start_bound"]["speed"] < 0.8 * result["speed_bound"]["speed"]  # it takes time to get going
     paths = ArrayFile(wishes.result_folder(entry, task.name, "zero-shot") / "paths.safetensors")
     assert paths.read("position").shape == (25, 2, 4, 2) and {t.entries for t in GOAL_TASKS} == {2}
 

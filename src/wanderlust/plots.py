@@ -142,8 +142,9 @@ def draw_returns(folder: Path) -> Path:
     _show_mean(axes, [row["env_steps"] for row in rows], [row["return"] for row in rows])
     axes.axhline(facts["return"]["mean"], color="tab:blue", linestyle="--", linewidth=1, label="measured at the end")
     axes.axhline(facts["random"]["mean"], color="tab:gray", linestyle=":", label="random skills")
-    if "speed_bound" in facts:
-        axes.axhline(facts["speed_bound"]["bound"], color="tab:green", linestyle="-.", linewidth=1, label="speed bound")
+    for key, style, label in (("speed_bound", "-.", "bound at mean speed"), ("start_bound", "--", "bound from rest")):
+        if key in facts:
+            axes.axhline(facts[key]["bound"], color="tab:green", linestyle=style, linewidth=1, label=label)
     axes.set_xlabel("environment steps per seed")
     axes.set_ylabel("return")
     axes.grid(alpha=0.3)

@@ -119,12 +119,13 @@ class Downstream:
         for name, value in ((self.controller, result["return"]), ("random skills", result["random"])):
             table.add_row(name, f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
         console.print(table)
-        if bound := result.get("speed_bound"):
-            console.print(
-                f"skills get {bound['speed']:.3f} a step; {bound['share']:.0%} of the goals lie within that times the "
-                f"time there is and the radius, {bound['distance']:.1f}: {bound['bound']:.2f}",
-                soft_wrap=True,
-            )
+        for key, when in (("speed_bound", "over a whole episode"), ("start_bound", "in the first steps, from rest")):
+            if bound := result.get(key):
+                console.print(
+                    f"{when} skills get {bound['speed']:.3f} a step; {bound['share']:.0%} of the goals lie within that "
+                    f"times the time there is and the radius, {bound['distance']:.1f}: {bound['bound']:.2f}",
+                    soft_wrap=True,
+                )
         for path in (folder / "result.json", *draw_solved(folder)):
             console.print(f"{'figure' if path.suffix == '.png' else 'result'}: {path}", soft_wrap=True)
         return 0

@@ -121,9 +121,7 @@ def _measured(table: Table, wish: Wish, found: tuple[Saved, Learner] | None, epo
         line.update(2, "how far skills get")
         bound: dict[str, Any] = {}
         if isinstance(task, GoalTask):
-            keys = jax.random.split(jax.random.key(table.seeds[0]), parts.config.seeds)
-            speed = float(np.mean(skill_speed(parts, table.skills, keys)))
-            bound = {"speed_bound": within_reach(task, speed)._asdict()}
+            bound = _bounds(table, task)
         game.engine.check()
         line.update(3, "done")
     saved = found[0] if found else None
@@ -148,6 +146,15 @@ def _measured(table: Table, wish: Wish, found: tuple[Saved, Learner] | None, epo
     write_arrays(table.folder / "paths.safetensors", path, about)
     write_json(table.folder / "result.json", result)
     return result
+
+
+def _bounds(table: Table, task: GoalTask) -> dict[str, Any]:
+    """Which goals lie within what the skills get in the time of one: at their mean speed, and from where they rest."""
+    keys = jax.random.split(jax.random.key(table.seeds[0]), table.parts.config.seeds)
+    whole = table.parts.world.spec.episode_length
+    usual, at_first = skill_speed(table.parts, table.skills, keys, (whole, min(task.slot, whole))).mean(axis=1)
+    bounds = {"speed_bound": within_reach(task, float(usual)), "start_bound": within_reach(task, float(at_first))}
+    return {name: reach._asdict() for name, reach in bounds.items()}
 
 
 def _hand(table: Table, controller: str, found: tuple[Saved, Learner] | None) -> tuple[Hand, Any] | None:

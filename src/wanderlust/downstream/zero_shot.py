@@ -70,7 +70,7 @@ class Reach(NamedTuple):
     """How far skills get in the time that a goal has, and which share of the goals that covers."""
 
     speed: float
-    """Metres per control step, as the crow flies."""
+    """Metres per control step, as the crow flies: of whole episodes, or of their first steps."""
     distance: float
     """speed x time + radius."""
     share: float
@@ -89,11 +89,12 @@ def within_reach(task: GoalTask, speed: float, draws: int = 100_000) -> Reach:
     return Reach(speed, distance, share, share * task.goals * task.reward)
 
 
-def skill_speed(parts: Parts, learned: Any, keys: Key[Array, " seeds"], episodes: int = 100) -> list[float]:
-    """Of every seed: the mean of ||x_T - x_0|| / T over random skills; T is the length of the world's episodes."""
+def skill_speed(
+    parts: Parts, learned: Any, keys: Key[Array, " seeds"], times: tuple[int, ...], episodes: int = 100
+) -> Float[np.ndarray, "times seeds"]:
+    """The mean of ||x_T - x_0|| / T over random skills, from the start of an episode, for each T of `times`."""
     skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
     rollout = make_player(parts)(learned.policy, sample_skills(parts, skill_keys, episodes), play_keys)
     position = np.asarray(rollout.obs)[..., list(parts.world.spec.position_dims)]
-    away = np.linalg.norm(position[:, -1] - position[:, 0], axis=-1)
-    speeds: list[float] = (away.mean(axis=1) / parts.world.spec.episode_length).tolist()
-    return speeds
+    away = np.linalg.norm(position[:, list(times)] - position[:, :1], axis=-1)
+    return away.mean(axis=-1).T / np.array(times)[:, None]
