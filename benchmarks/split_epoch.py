@@ -42,9 +42,9 @@ class Still:
 
 
 def epochs(parts: train.Parts, groups: int | None, desk_on_host: bool, count: int) -> dict[str, Any]:
-    """Seconds per epoch, in four turns; the first two epochs are not yet warm."""
+    """Seconds per epoch, in four turns, and what of one is collecting; the first two epochs are not yet warm."""
     split.DESK_ON_HOST = parts.config.schedule.worlds if desk_on_host else 0
-    state, advance = train.init(parts), train.split_driver(parts, groups=groups)
+    state, advance = train.init(parts), train.SplitDriver(parts, groups=groups)
     began = time.monotonic()
     state, _ = jax.block_until_ready(advance(state, 0))
     compiled = time.monotonic() - began
@@ -54,7 +54,21 @@ def epochs(parts: train.Parts, groups: int | None, desk_on_host: bool, count: in
         began = time.monotonic()
         state, _ = jax.block_until_ready(advance(state, count // 4))
         spent.append((time.monotonic() - began) / (count // 4))
-    return {"compile_seconds": compiled, "epochs": 4 * (count // 4), "seconds_per_epoch": spent}
+    collecting, learning = [], []
+    for _ in range(4):
+        began = time.monotonic()
+        keys, log = advance.collect(state)
+        collected = time.monotonic()
+        state, _ = jax.block_until_ready(advance.learn(state, keys, log))
+        collecting.append(collected - began)
+        learning.append(time.monotonic() - collected)
+    return {
+        "compile_seconds": compiled,
+        "epochs": 4 * (count // 4),
+        "seconds_per_epoch": spent,
+        "seconds_of_collecting": collecting,
+        "seconds_of_learning": learning,
+    }
 
 
 def physics(parts: train.Parts, worlds: int) -> float:

@@ -338,7 +338,7 @@ def lower(made: RunConfig) -> RunConfig:
 
 
 def assert_drivers_agree(parts: train.Parts) -> train.TrainState:
-    one, other = (driver(parts)(train.init(parts), 2) for driver in (train.fused_driver, train.split_driver))
+    one, other = (driver(parts)(train.init(parts), 2) for driver in (train.fused_driver, train.SplitDriver))
     for a, b in zip(jax.tree.leaves(one[0].learner), jax.tree.leaves(other[0].learner), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
     for name, value in one[1].items():

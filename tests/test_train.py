@@ -50,7 +50,7 @@ def assemble(schedule, **changes):
 def pair(request):
     """Both drivers of one configuration, two seeds, each on a device of its own in the fused one."""
     parts = assemble(request.param, seeds=2)
-    return parts, train.fused_driver(parts), train.split_driver(parts)
+    return parts, train.fused_driver(parts), train.SplitDriver(parts)
 
 
 def assert_same(a, b, rtol=0.0, atol=0.0):
@@ -242,7 +242,7 @@ def test_the_split_driver_may_choose_actions_on_another_device_than_it_learns_on
     parts = train.assemble(tiny_config(driver="split"))
     there = jax.devices()[1]
     (here, here_metrics), (away, away_metrics) = (
-        train.split_driver(parts, at)(train.init(parts), 3) for at in (None, there)
+        train.SplitDriver(parts, at)(train.init(parts), 3) for at in (None, there)
     )
     assert {x.device for x in jax.tree.leaves(away) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)} == {
         jax.devices()[0]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from wanderlust.envs.base import Physical, sane
 from wanderlust.envs.locomotion import FRAME_SKIP, Body
 from wanderlust.envs.models import load_model_for_c, muted
-from wanderlust.envs.physics import controls
+from wanderlust.envs.physics import Controls
 
 
 class Substep(NamedTuple):
@@ -33,7 +33,7 @@ def substeps(world: Body, state: Physical, action: NDArray[np.float32]) -> list[
     model = load_model_for_c(world.config, world.bars)
     data = mujoco.MjData(model)
     data.qpos[:], data.qvel[:] = state.qpos, state.qvel
-    data.ctrl[:] = controls(model, np.asarray(action, np.float64))
+    data.ctrl[:] = Controls.of_model(model).of(action)
     seen: list[Substep] = []
     with muted(), np.errstate(over="ignore"):
         while len(seen) < FRAME_SKIP and (not seen or seen[-1].finite):

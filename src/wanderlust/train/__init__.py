@@ -8,7 +8,7 @@ are mapped over it, and an engine sees seeds x worlds as one batch.
 from wanderlust.train.fused import fused_driver, seed_mesh
 from wanderlust.train.learning import Advance, each_seed, learn
 from wanderlust.train.players import actions, make_player, make_probe, over_seeds, rollout, sample_skills
-from wanderlust.train.split import split_driver
+from wanderlust.train.split import SplitDriver
 from wanderlust.train.state import (
     Actor,
     Learner,
@@ -30,6 +30,7 @@ __all__ = [
     "Advance",
     "Learner",
     "Parts",
+    "SplitDriver",
     "TrainState",
     "actions",
     "assemble",
@@ -50,11 +51,10 @@ __all__ = [
     "sampler",
     "saved_form",
     "seed_mesh",
-    "split_driver",
     "to_save",
 ]
 
 
 def make_driver(parts: Parts) -> Advance:
     """The driver a configuration asks for, compiled on first use."""
-    return fused_driver(parts) if parts.config.driver == "fused" else split_driver(parts)
+    return fused_driver(parts) if parts.config.driver == "fused" else SplitDriver(parts)

@@ -30,7 +30,7 @@ from wanderlust.train.collection import (
     order_keys,
     renew_orders,
 )
-from wanderlust.train.learning import Advance, learn_all, mean_metrics
+from wanderlust.train.learning import learn_all, mean_metrics
 from wanderlust.train.state import Actor, Parts, TrainState, sampler
 
 
@@ -47,7 +47,8 @@ class _Draws(NamedTuple):
     """All that is random in a collection, [steps, seeds, worlds, ...]."""
 
     noise: Float[Array, "steps seeds worlds action"]
-    fresh: Worlds
+    fresh: Worlds | tuple[()]
+    """The episodes that start; none do while a collection waits for those that run."""
     orders: Key[Array, "steps seeds worlds"] | tuple[()]
 
 
@@ -77,7 +78,7 @@ def desk_device(parts: Parts) -> jax.Device | None:
         return None
 
 
-def split_driver(parts: Parts, desk_at: jax.Device | None = None, groups: int | None = None) -> Advance:
+class SplitDriver:
     """Worlds on the host, learning on the device.
 
     Per step there is one call of the engine, and one compiled call that starts the episodes that are due and chooses
@@ -85,59 +86,73 @@ def split_driver(parts: Parts, desk_at: jax.Device | None = None, groups: int | 
     The worlds go in groups, usually two, each on a thread of its own: while one is with the engine, the other is at the
     desk.
     """
-    steps, length, cuts = parts.config.schedule.steps, parts.world.spec.episode_length, _cuts(parts)
-    groups = groups or (2 if parts.config.schedule.worlds % 2 == 0 else 1)
-    engine = parts.engine.for_callers(groups)
-    move = jax.jit(engine.step) if engine.compiles else engine.step
-    desk_at = desk_at or desk_device(parts)
-    prepared = jax.jit(partial(_prepare, parts, groups))
-    turned = jax.jit(partial(_turn, parts))
-    finishing = jax.jit(partial(_finish, parts), donate_argnums=0)
-    finished: Callable[..., tuple[TrainState, Metrics]] = finishing
-    threads = ThreadPoolExecutor(groups)
 
-    def collect(actor: Actor, count: int, desk: _Desk, draws: _Draws, first: Array) -> _Log:
+    def __init__(self, parts: Parts, desk_at: jax.Device | None = None, groups: int | None = None) -> None:
+        self._parts, self._cuts = parts, _cuts(parts)
+        self._desk_at = desk_at or desk_device(parts)
+        groups = groups or (2 if parts.config.schedule.worlds % 2 == 0 else 1)
+        engine = parts.engine.for_callers(groups)
+        self._move = jax.jit(engine.step) if engine.compiles else engine.step
+        self._prepared = jax.jit(partial(_prepare, parts, groups))
+        self._turned = jax.jit(partial(_turn, parts))
+        self._finishing = jax.jit(partial(_finish, parts), donate_argnums=0)
+        self._finished: Callable[..., tuple[TrainState, Metrics]] = self._finishing
+        self._threads = ThreadPoolExecutor(groups)
+
+    def __call__(self, state: TrainState, epochs: int) -> tuple[TrainState, Metrics]:
+        """Train for so many epochs, and return their mean metrics; compile alone if that is none."""
+        if epochs == 0:
+            self._compile(state)
+        total: Metrics = {}
+        for _ in range(epochs):
+            state, metrics = self.learn(state, *self.collect(state))
+            total = {name: total[name] + value if total else value for name, value in metrics.items()}
+        return state, mean_metrics(total, epochs) if total else {}
+
+    def collect(self, state: TrainState, steps: int | None = None) -> tuple[EpochKeys, _Log]:
+        """What happens in a collection of an epoch, or in the first steps of it."""
+        steps = self._parts.config.schedule.steps if steps is None else steps
+        actor, worlds, key = sampler(self._parts, state.learner), state.worlds, state.key
+        if self._desk_at is not None:
+            actor, worlds, key = jax.device_put((actor, worlds, key), self._desk_at)
+        keys, *given = self._prepared(actor, worlds, key)
+        logs = zip(*self._threads.map(partial(self._collect_group, actor, steps), *given), strict=True)
+        log = _Log(*(np.concatenate(pieces, axis) for pieces, axis in zip(logs, (2, 2, 1), strict=True)))
+        return (keys if self._desk_at is None else jax.device_put(keys, jax.devices()[0])), log
+
+    def learn(self, state: TrainState, keys: EpochKeys, log: _Log) -> tuple[TrainState, Metrics]:
+        """Store it and learn from it. The state that is given is used up."""
+        return self._finished(state, keys, log)
+
+    def _collect_group(self, actor: Actor, count: int, desk: _Desk, draws: _Draws, first: Array) -> _Log:
+        waits, length = _waits(self._parts), self._parts.world.spec.episode_length
         turns, after = [np.asarray(first)], []
         for _ in range(count):
-            worlds, action = _unpack(cuts, turns[-1])
-            if (worlds.age >= length).all():  # every episode of this collection has ended early
+            worlds, action = _unpack(self._cuts, turns[-1].reshape(-1, turns[-1].shape[-1]))
+            if waits and worlds.age.min() >= length:  # every episode of this collection has ended early
                 break
-            after.append(np.concatenate(move(*all_worlds((worlds.state, action))), axis=1))
-            desk, turn = turned(actor, desk, draws, after[-1])
+            after.append(np.concatenate(self._move(worlds.state, action), axis=1))
+            desk, turn = self._turned(actor, desk, draws, after[-1])
             turns.append(np.asarray(turn))
         missing = count - len(after)  # steps of episodes that have ended: not stored
         seen = np.stack(turns[:-1] + missing * turns[-1:])
         led = np.stack(after + missing * after[-1:])
         return _Log(seen, led.reshape(*seen.shape[:3], -1), turns[-1])
 
-    def collect_all(state: TrainState, count: int) -> tuple[EpochKeys, _Log]:
-        actor, worlds, key = sampler(parts, state.learner), state.worlds, state.key
-        if desk_at is not None:
-            actor, worlds, key = jax.device_put((actor, worlds, key), desk_at)
-        keys, *given = prepared(actor, worlds, key)
-        logs = zip(*threads.map(partial(collect, actor, count), *given), strict=True)
-        log = _Log(*(np.concatenate(pieces, axis) for pieces, axis in zip(logs, (2, 2, 1), strict=True)))
-        return (keys if desk_at is None else jax.device_put(keys, jax.devices()[0])), log
-
-    def compile_all(state: TrainState) -> None:
-        nonlocal finished
-        keys, log = collect_all(state, 1)
+    def _compile(self, state: TrainState) -> None:
+        keys, log = self.collect(state, 1)
+        steps = self._parts.config.schedule.steps
 
         def whole(x: Array) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((steps, *x.shape[1:]), x.dtype)
 
-        finished = finishing.lower(state, keys, _Log(whole(log.turns), whole(log.after), log.last)).compile()
+        whole_log = _Log(whole(log.turns), whole(log.after), log.last)
+        self._finished = self._finishing.lower(state, keys, whole_log).compile()
 
-    def advance(state: TrainState, epochs: int) -> tuple[TrainState, Metrics]:
-        if epochs == 0:
-            compile_all(state)
-        total: Metrics = {}
-        for _ in range(epochs):
-            state, metrics = finished(state, *collect_all(state, steps))
-            total = {name: total[name] + value if total else value for name, value in metrics.items()}
-        return state, mean_metrics(total, epochs) if total else {}
 
-    return advance
+def _waits(parts: Parts) -> bool:
+    """Whether a collection is of whole episodes, and a world whose own has ended waits for the others."""
+    return parts.config.schedule.collect == "episodes"
 
 
 def _pack(worlds: Worlds, action: Float[Array, "seeds worlds action"]) -> Float[Array, "seeds worlds turn"]:
@@ -177,9 +192,8 @@ def _prepare(
     """For each group of worlds: its desk, all that will be random, and its first turn."""
     keys = draw_epoch_keys(parts, key)
     orders = jax.vmap(partial(order_keys, parts))(keys.act)
-    draws = _Draws(
-        jax.vmap(partial(draw_noise, parts))(keys.act), jax.vmap(partial(fresh_worlds, parts))(keys.fresh), orders
-    )
+    fresh = () if _waits(parts) else jax.vmap(partial(fresh_worlds, parts))(keys.fresh)
+    draws = _Draws(jax.vmap(partial(draw_noise, parts))(keys.act), fresh, orders)
     worlds = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[0], orders))
     first = _pack(worlds, jax.vmap(partial(act, parts))(actor, worlds, draws.noise[0]))
 
@@ -195,10 +209,9 @@ def _turn(
     parts: Parts, actor: Actor, desk: _Desk, draws: _Draws, after: Float[Array, "all state"]
 ) -> tuple[_Desk, Float[Array, "seeds worlds turn"]]:
     """Go on from where a step has led: start the episodes that are due, and choose what comes next."""
-    waits = parts.config.schedule.collect == "episodes"
     led = Physical(*jnp.split(by_seed(after, parts.config.seeds), [_cuts(parts).qpos], axis=-1))
-    begun = jax.tree.map(lambda x: x[desk.at], draws.fresh)
-    worlds = go_on(parts.world, desk.worlds._replace(state=led), None if waits else lambda: begun)
+    begun: Any = jax.tree.map(lambda x: x[desk.at], draws.fresh)
+    worlds = go_on(parts.world, desk.worlds._replace(state=led), None if _waits(parts) else lambda: begun)
     coming = jnp.minimum(desk.at + 1, draws.noise.shape[0] - 1)
     renewed = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[coming], draws.orders))
     goes_on = desk.at + 1 < draws.noise.shape[0]  # orders for the first step of a collection are given when it begins
@@ -222,6 +235,6 @@ def _finish(parts: Parts, state: TrainState, keys: EpochKeys, log: _Log) -> tupl
 
     lost = look_for_lost(state.lost, *in_order((before.state, action, led, running)))
     worlds = _unpack(cuts, log.last)[0]
-    if parts.config.schedule.collect == "episodes":
+    if _waits(parts):
         worlds = fresh_worlds(parts, keys.fresh[0])
     return learn_all(parts, state._replace(worlds=worlds, lost=lost, key=keys.next), fresh, before.age, keys.learn)
