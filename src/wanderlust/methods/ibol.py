@@ -20,6 +20,9 @@ from wanderlust.methods.base import Metrics
 from wanderlust.methods.ibol_nets import BetaPolicy, Normal, TrajectoryEncoder, init_beta_policy, init_encoder
 from wanderlust.skills import ContinuousSkills, SkillSpace
 
+AT_ONCE = 65_536
+"""Densities of `surprise` that are computed together: one after the other a GPU would wait for most of the time."""
+
 # --- state -----------------------------------------------------------------------------------------------------
 
 
@@ -151,7 +154,8 @@ class Ibol:
             other = jax.random.normal(key, (*seen.valid.shape, self.skills.size))
             return jax.vmap(jax.vmap(lambda s, u, g: sampling(s, u).log_density(g)))(seen.obs, other, seen.goal)
 
-        logs = jax.lax.map(one, jax.random.split(key, self.config.alternatives))
+        at_once = max(1, AT_ONCE // seen.valid.size)
+        logs = jax.lax.map(one, jax.random.split(key, self.config.alternatives), batch_size=at_once)
         marginal = jax.nn.logsumexp(logs, axis=0) - jnp.log(float(self.config.alternatives))
         return -over_time(marginal, seen.valid)
 
@@ -166,7 +170,7 @@ class Ibol:
         noise_key, other_key = jax.random.split(key)
         noise = jax.random.normal(noise_key, (self.config.samples, *seen.parameter.shape))
         terms = self.terms(networks, seen, noise)
-        surprise = self.surprise(networks.sampling, seen, other_key)
+        surprise = self.surprise(jax.lax.stop_gradient(networks.sampling), seen, other_key)
         returns = jax.lax.stop_gradient(self.returns(terms, surprise))
         log_density = decision_densities(networks.sampling, seen, seen.parameter)
         likelihood = jnp.sum(jnp.where(seen.valid, log_density, 0.0), axis=1)

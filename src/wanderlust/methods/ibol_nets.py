@@ -17,6 +17,8 @@ TRIES = 8
 """Of drawing a Gamma variate; that all fail is rarer than 1 in 10^10."""
 FIRST_STD = 0.1
 """Standard deviation of q(z|trajectory) before learning."""
+UNROLL = 5
+"""Steps of an LSTM that are compiled as one."""
 SPREAD_OUT = 10.0
 """How much larger than usual the last layer of its mean is before learning: trajectories begin far apart."""
 
@@ -101,26 +103,34 @@ class TrajectoryEncoder(eqx.Module):
 
     def __call__(self, states: Float[Array, "time obs"], valid: Bool[Array, " time"]) -> Normal:
         """`valid` is true up to where the trajectory ends: what follows is not read."""
-        outputs = jnp.concatenate(
-            [_read(self.onward, states, valid, False), _read(self.back, states, valid, True)], axis=1
-        )
+        cells = jax.tree.map(lambda *x: jnp.stack(x), self.onward, self.back)  # both ways at once
+        ahead, behind = jax.vmap(_read)(cells, jnp.stack([states, states[::-1]]), jnp.stack([valid, valid[::-1]]))
+        outputs = jnp.concatenate([ahead, behind[::-1]], axis=1)
         pooled = jnp.sum(outputs * valid[:, None], axis=0) / jnp.maximum(jnp.sum(valid), 1)
         return Normal(self.mean(pooled), jnp.maximum(self.log_std(pooled), LOG_STD_RANGE[0]))
 
 
 def _read(
-    cell: eqx.nn.LSTMCell, states: Float[Array, "time obs"], valid: Bool[Array, " time"], reverse: bool
+    cell: eqx.nn.LSTMCell, states: Float[Array, "time obs"], valid: Bool[Array, " time"]
 ) -> Float[Array, "time hidden"]:
-    """Outputs of an LSTM at every time; it stands still where the trajectory is over."""
+    """Outputs of an LSTM at every time; it stands still where the trajectory is over.
+
+    What it is given by the states is one product for all times, so that a step is one product too: on a GPU an encoder
+    takes as long as its chain of kernels.
+    """
+    given = states @ cell.weight_ih.T
+    given = given if cell.bias is None else given + cell.bias[None]
 
     def step(memory: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
-        state, is_valid = now
-        after = cell(state, memory)
-        memory = jax.tree.map(lambda new, old: jnp.where(is_valid, new, old), after, memory)
-        return memory, memory[0]
+        drive, is_valid = now
+        hidden, kept = memory
+        i, f, g, o = jnp.split(drive + cell.weight_hh @ hidden, 4)
+        kept = jnp.where(is_valid, jax.nn.sigmoid(f) * kept + jax.nn.sigmoid(i) * jnp.tanh(g), kept)
+        hidden = jnp.where(is_valid, jax.nn.sigmoid(o) * jnp.tanh(kept), hidden)
+        return (hidden, kept), hidden
 
     nothing = jnp.zeros(cell.hidden_size)
-    return jax.lax.scan(step, (nothing, nothing), (states, valid), reverse=reverse)[1]
+    return jax.lax.scan(step, (nothing, nothing), (given, valid), unroll=UNROLL)[1]
 
 
 def init_encoder(key: Key[Array, ""], obs: int, skill: int, hidden: tuple[int, ...]) -> TrajectoryEncoder:
