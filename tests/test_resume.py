@@ -1,5 +1,6 @@
 """A run that was stopped, interrupted or killed, and went on, ends bit by bit where one left alone ends."""
 
+import json
 import random
 import signal
 import time
@@ -12,6 +13,7 @@ from helpers import tiny_config
 from trained import copy_of, run_python, start_python, trained
 from wanderlust import discovery
 from wanderlust.config import to_json
+from wanderlust.errors import UserError
 from wanderlust.files import ArrayFile
 from wanderlust.runs import Run
 
@@ -130,3 +132,37 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, uninterrupted):
     code, _, err = run_python("-m", "wanderlust", "discover", "--resume", "run", cwd=tmp_path)
     assert code == 0, err
     assert_same_end(uninterrupted, run)
+
+
+# --- beginning with what another run has learned ---------------------------------------------------------------------
+
+
+def test_a_run_begins_with_the_networks_of_another_and_with_numbers_of_its_own(tmp_path):
+    config = tiny_config(epochs=2, schedule_hold=3)
+    run = discovery.start(config, tmp_path / "run", trained().path)
+    before, after = ArrayFile(trained().checkpoints()[4]), ArrayFile(run.checkpoints()[0])
+    learner = [name for name in before.shapes() if name.startswith("learner")]
+    assert len(learner) > 10
+    for name in learner:
+        assert before.read(name).tobytes() == after.read(name).tobytes(), f"{name} differs"
+    assert before.read("replay/size").min() > 0 == after.read("replay/size").max()  # what it has seen it has forgotten
+    facts = json.loads((run.path / "provenance.json").read_text())["began_with"]
+    assert (facts["epoch"], facts["env_steps"]) == (4, trained().metrics()[-1]["env_steps"])
+    stopped = discovery.run_training(run, budget_seconds=1e-9, quiet=True)
+    assert stopped.epoch == 2 and run.config.schedule.hold == 3
+    moved = ArrayFile(run.checkpoints()[2])
+    assert any(moved.read(name).tobytes() != after.read(name).tobytes() for name in learner)
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (tiny_config(seeds=2), "it has seeds 1 and not 2"),
+        (tiny_config(method="diayn"), "it has method lsd and not diayn"),
+        (tiny_config(sac_hidden=(5, 5)), "--begin-with"),
+    ],
+)
+def test_what_was_learned_of_something_else_is_refused_before_anything_is_made(tmp_path, other, words):
+    with pytest.raises(UserError, match=words):
+        discovery.start(other, tmp_path / "run", trained().path)
+    assert not (tmp_path / "run").exists()

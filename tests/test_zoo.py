@@ -327,12 +327,15 @@ def test_a_card_says_how_it_was_made_and_not_where(here):
     record = json.loads((run.path / "provenance.json").read_text())
     record.update(command=f"wanderlust discover --config {here}/my.json --out={here}/run", commit="abc123+")
     record["device"].update(kind="Some | Device", cpu_cores=96)
+    first = {"command": f"wanderlust discover --out {here}/first", "commit": "def", "epoch": 9, "env_steps": 1234}
+    record["began_with"] = first
     (run.path / "provenance.json").write_text(json.dumps(record))
     folder, facts = publish(run, "one")
     card = (folder / "card.md").read_text()
     for part in (
         "| command | `wanderlust discover --config my.json --out=run` |",
         "| commit | `abc123+` |",
+        "| began with | the networks of `wanderlust discover --out first` at epoch 9, 1,234 environment steps |",
         "| machine | Some \\| Device, 96 CPU cores |",
         "| environment steps | 80 (epoch 4) |",
         f"| training | {run.metrics()[-1]['train_seconds']:,.0f} s |",

@@ -78,9 +78,10 @@ def check_budget(seconds: float | None) -> None:
         raise UserError(f"--budget-seconds is {seconds}; it must be positive")
 
 
-def start_run(config: RunConfig, out: Path | str | None = None) -> Run:
-    """Make the folder of a new run."""
-    return stages.start(config, Path(out) if out is not None else None)
+def start_run(config: RunConfig, out: Path | str | None = None, begin_with: Path | str | None = None) -> Run:
+    """Make the folder of a new run; it may begin with what another one has learned."""
+    folder, other = (None if path is None else Path(path) for path in (out, begin_with))
+    return stages.start(config, folder, other)
 
 
 def open_to_resume(path: Path | str, engine: Engine | None = None) -> Run:
@@ -106,6 +107,7 @@ def discover(
     engine: Engine | None = None,
     changes: tuple[str, ...] = (),
     out: Path | str | None = None,
+    begin_with: Path | str | None = None,
     resume: Path | str | None = None,
     budget_seconds: float | None = None,
     budget_steps: int | None = None,
@@ -126,6 +128,7 @@ def discover(
             better one that is there; by default the recipe's.
         changes: single numbers to change, e.g. ``("sac.discount=0.995",)``.
         out: folder of the run; by default one under ``runs/``.
+        begin_with: folder of a run whose networks the new one begins with; its numbers may be others.
         resume: folder of a run to go on with, instead of starting one.
         budget_seconds: stop after about this long.
         budget_steps: environment steps per seed, rounded up to whole epochs.
@@ -141,7 +144,7 @@ def discover(
         config = configure(
             env, method, skills, discrete, seed, seeds, recipe, None, changes, budget_steps, engine=engine
         )
-        run = start_run(config, out)
+        run = start_run(config, out, begin_with)
     outcome = train(run, budget_seconds, quiet)
     if outcome.reason == "interrupted":
         where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")

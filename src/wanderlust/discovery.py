@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from wanderlust import breakdown, devices, memory, train
-from wanderlust.config import Engine, EnvConfig, RunConfig
+from wanderlust.config import Engine, EnvConfig, RunConfig, StagedConfig
 from wanderlust.envs import choose_engine, make_engine, make_world
 from wanderlust.envs.models import muted
 from wanderlust.envs.physics import WarpEngine
@@ -278,9 +278,36 @@ def settle(config: RunConfig, driver_follows: bool = True) -> RunConfig:
     return dataclasses.replace(config, engine=engine.name, driver=driver)
 
 
-def start(config: RunConfig, out: Path | None) -> Run:
-    """Make the folder of a new run."""
-    return Run.create(out or default_folder(config), checked(config))
+def start(config: RunConfig, out: Path | None, begin_with: Path | None = None) -> Run:
+    """Make the folder of a new run; it may begin with what another one has learned."""
+    config = checked(config)
+    if begin_with is None:
+        return Run.create(out or default_folder(config), config)
+    other, parts = Run.open(begin_with), _assemble(config)
+    _check_alike(other, config)
+    try:
+        epoch, learner = other.load(jax.eval_shape(lambda: train.init(parts)).learner, part="learner")
+    except UserError as error:
+        raise UserError(f"--begin-with {begin_with}: {error}") from None
+    run = Run.create(out or default_folder(config), config)
+    run.save(0, train.to_save(train.init(parts)._replace(learner=learner)))
+    run.began_with(other, epoch)
+    return run
+
+
+def _check_alike(other: Run, config: RunConfig) -> None:
+    """Refuse to begin with what was learned of something else."""
+    if isinstance(config.method, StagedConfig):
+        raise UserError(f"--begin-with is for methods of one stage; {config.method} begins with a stage of its own")
+
+    def what(config: RunConfig) -> dict[str, str]:
+        named = {"environment": config.env.name, "method": config.method, "skills": config.skills}
+        return {name: str(value) for name, value in (named | {"seeds": config.seeds}).items()}
+
+    theirs, ours = what(other.config), what(config)
+    if apart := [name for name in ours if ours[name] != theirs[name]]:
+        said = ", ".join(f"{name} {theirs[name]} and not {ours[name]}" for name in apart)
+        raise UserError(f"--begin-with {other.path}: it has {said}; choose a run of the same")
 
 
 def checked(config: RunConfig) -> RunConfig:

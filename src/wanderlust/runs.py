@@ -131,6 +131,13 @@ class Run:
         record.setdefault("resumed", []).append(provenance(self.config))
         write_json(self.path / "provenance.json", record)
 
+    def began_with(self, other: "Run", epoch: int) -> None:
+        """Note in the provenance what another run had learned when this one began with it."""
+        theirs, last = other._provenance(), next((r for r in other.metrics() if r["epoch"] == epoch), {})
+        facts = {"command": theirs.get("command"), "commit": theirs.get("commit"), "epoch": epoch}
+        record = {**self._provenance(), "began_with": {**facts, "env_steps": last.get("env_steps")}}
+        write_json(self.path / "provenance.json", record)
+
     def _provenance(self) -> dict[str, Any]:
         path = self.path / "provenance.json"
         try:

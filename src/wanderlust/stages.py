@@ -86,11 +86,11 @@ def _share(first: RunConfig, last: RunConfig, done: int = 0) -> float:
 # --- a run with all its stages ---------------------------------------------------------------------------------------
 
 
-def start(config: RunConfig, out: Path | None) -> Run:
+def start(config: RunConfig, out: Path | None, begin_with: Path | None = None) -> Run:
     """Make the folder of a new run, unless one of its stages cannot be."""
     if (first := earlier(config)) is not None:
         discovery.checked(first)
-    return discovery.start(config, out)
+    return discovery.start(config, out, begin_with)
 
 
 def resume(path: Path, engine: Engine | None = None) -> Run:

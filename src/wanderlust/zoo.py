@@ -419,6 +419,7 @@ def _facts(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str, 
         "seconds": last.get("seconds"),
         "command": _without_folders(str(record.get("command", ""))),
         "resumed": len(record.get("resumed", [])),
+        "began_with": _beginning(record.get("began_with")),
         "commit": record.get("commit"),
         "time": record.get("time"),
         "device": record.get("device", {}),
@@ -427,6 +428,13 @@ def _facts(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str, 
         "metrics": {measure: values[seed] for measure, values in per_seed.items()},
         "mean_of_seeds": {measure: float(np.mean(values)) for measure, values in per_seed.items()},
     }
+
+
+def _beginning(record: Any) -> dict[str, Any] | None:
+    """The run before, with whose networks this one began, if there was one."""
+    if not isinstance(record, dict):
+        return None
+    return {**record, "command": _without_folders(str(record.get("command") or ""))}
 
 
 def _without_folders(command: str) -> str:
@@ -467,6 +475,12 @@ MEASURES = {
 }
 
 
+def _told(before: Mapping[str, Any]) -> str:
+    """What a run began with, in words."""
+    steps = f", {before['env_steps']:,} environment steps" if isinstance(before.get("env_steps"), int) else ""
+    return f"the networks of `{before['command'] or 'an unknown run'}` at epoch {before['epoch']}{steps}"
+
+
 def _card(facts: Mapping[str, Any], position_dims: int) -> str:
     """A model card in Markdown."""
     device, several = facts["device"], facts["seeds"] > 1
@@ -475,6 +489,7 @@ def _card(facts: Mapping[str, Any], position_dims: int) -> str:
     rows = {
         "command": f"`{facts['command'] or 'unknown'}`"
         + (f", resumed {facts['resumed']} x" if facts["resumed"] else ""),
+        **({"began with": _told(facts["began_with"])} if facts["began_with"] else {}),
         "commit": f"`{facts['commit']}`" if facts["commit"] else "unknown (an installed package)",
         "started": facts["time"] or "unknown",
         "machine": machine,

@@ -47,6 +47,9 @@ class Discover:
     """Change one number, e.g. --set sac.discount=0.995; may be repeated."""
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """The folder of the run; by default runs/<date>-<time>-<what>."""
+    begin_with: Annotated[Path | None, arg(metavar="RUN")] = None
+    """Begin with the networks of this run, whose environment, method, skills and seeds must be the same; all other
+    numbers may differ, e.g. --set schedule.hold=50 for skills that change into each other."""
     resume: Annotated[Path | None, arg(metavar="RUN")] = None
     """Go on with this run instead of starting one."""
     budget_seconds: Annotated[float | None, arg(metavar="S")] = None
@@ -72,9 +75,9 @@ class Discover:
             refuse(changed, allowed, "--resume goes on with a run as it was configured")
             run = api.open_to_resume(self.resume, self.engine)
         else:
-            elsewhere = ("out", "resume", "budget_seconds")
+            elsewhere = ("out", "begin_with", "resume", "budget_seconds")
             options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in elsewhere}
-            run = api.start_run(api.configure(**options), self.out)
+            run = api.start_run(api.configure(**options), self.out, self.begin_with)
         return train_and_report(console, run, self.budget_seconds)
 
 
