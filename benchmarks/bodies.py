@@ -92,7 +92,8 @@ def together(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _kinds(runs: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     kinds: dict[str, list[dict[str, Any]]] = {}
     for run in runs:
-        kinds.setdefault(f"{run['evaluation']['name']}, {run['evaluation']['recipe']}", []).append(run)
+        changes = re.findall(r"--set (\S+)", run["command"])
+        kinds.setdefault(", ".join([run["evaluation"]["name"], run["evaluation"]["recipe"], *changes]), []).append(run)
     return kinds
 
 
