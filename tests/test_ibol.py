@@ -30,7 +30,7 @@ from wanderlust.envs.vector import drift, play
 from wanderlust.errors import UserError
 from wanderlust.evaluate import evaluate
 from wanderlust.files import ArrayFile
-from wanderlust.methods import View, make_method
+from wanderlust.methods import View, ibol, make_method
 from wanderlust.methods.ibol import Networks, Statistics, Terms, Trajectories, decision_densities, over_time
 from wanderlust.methods.ibol_nets import Beta, BetaPolicy, Normal, init_beta_policy, init_encoder
 from wanderlust.methods.linearizer import LinearizerState
@@ -270,7 +270,6 @@ def test_surprise_is_minus_the_log_of_the_mean_density():
     exact = -over_time(decision_densities(blind, SEEN, SEEN.parameter), SEEN.valid)  # u does not matter to it
     surprise = jax.jit(IBOL.surprise)
     np.testing.assert_allclose(surprise(blind, SEEN, KEY), exact, rtol=1e-4, atol=1e-5)
-    other = jax.random.normal(jax.random.split(KEY, 8)[0], (5, 3, 2))  # Jensen: log of the mean is not mean of the log
     eager = eqx.tree_at(lambda p: p.mlp.layers[0].weight, NETWORKS.sampling, 5 * NETWORKS.sampling.mlp.layers[0].weight)
 
     def densities(key):
@@ -278,9 +277,14 @@ def test_surprise_is_minus_the_log_of_the_mean_density():
         return jax.vmap(jax.vmap(lambda s, u, g: eager(s, u).log_density(g)))(SEEN.obs, other, SEEN.goal)
 
     each = np.exp(jax.jit(jax.vmap(densities))(jax.random.split(KEY, 8)))
-    by_hand = -over_time(jnp.log(each.mean(axis=0)), SEEN.valid)
+    by_hand = -over_time(jnp.log(each.mean(axis=0)), SEEN.valid)  # the log of the mean, not the mean of the log
     np.testing.assert_allclose(surprise(eager, SEEN, KEY), by_hand, rtol=1e-4)
-    assert other.shape == (5, 3, 2)
+
+
+def test_surprise_is_the_same_however_much_of_it_is_computed_at_once(monkeypatch):
+    together = IBOL.surprise(NETWORKS.sampling, SEEN, KEY)
+    monkeypatch.setattr(ibol, "AT_ONCE", 3 * SEEN.valid.size)  # 8 alternatives: two rounds of three, and two more
+    np.testing.assert_allclose(IBOL.surprise(NETWORKS.sampling, SEEN, KEY), together, rtol=1e-5)
 
 
 def test_each_network_follows_its_own_gradient():
