@@ -41,7 +41,7 @@ def draw(out: Path, results: list[Mapping[str, Any]]) -> None:
             steps = np.array([row["env_steps"] for row in rows])
             means = [summarise(row["return"]) for row in rows]
             mean, half = np.array([m.mean for m in means]), np.array([m.ci95 for m in means])
-            (line,) = axes.plot(steps, mean, label=result["skills"]["name"])
+            (line,) = axes.plot(steps, mean, label="{name}, epoch {epoch}".format(**result["skills"]))
             axes.fill_between(steps, mean - half, mean + half, color=line.get_color(), alpha=0.2, linewidth=0)
         axes.set_title(task, fontsize=10)
         axes.set_xlabel("environment steps per seed")
