@@ -69,12 +69,12 @@ def settle(
     return go_on(world, before._replace(state=after), fresh), record(world, before, action, after)
 
 
-def go_on(world: World, led: Worlds, fresh: Callable[[], Worlds] | None) -> Worlds:
+def go_on(world: World, led: Worlds, fresh: Worlds | Callable[[], Worlds] | None) -> Worlds:
     """Where worlds stand that a step has led to these states; their age is still that before the step.
 
-    Arrays lead with a seed axis. Fresh episodes are drawn only in steps in which some episode ends: drawing them is
-    dearer than moving small worlds. Without `fresh`, a world whose episode has ended waits: its age stays at the
-    episode's length.
+    Arrays lead with a seed axis. Fresh episodes that are not at hand are drawn only in steps in which some episode
+    ends: drawing them is dearer than moving small worlds. Without `fresh`, a world whose episode has ended waits: its
+    age stays at the episode's length.
     """
     terminated, truncated = _ends(world, led.age, led.state)
     done = terminated | truncated
@@ -82,6 +82,8 @@ def go_on(world: World, led: Worlds, fresh: Callable[[], Worlds] | None) -> Worl
     if fresh is None:
         over = done | (led.age >= world.spec.episode_length)
         return ongoing._replace(age=jnp.where(over, world.spec.episode_length, ongoing.age))
+    if isinstance(fresh, Worlds):
+        return where_worlds(done, fresh, ongoing)
     return cast(Worlds, jax.lax.cond(jnp.any(done), lambda w: where_worlds(done, fresh(), w), lambda w: w, ongoing))
 
 

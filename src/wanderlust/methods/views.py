@@ -30,7 +30,8 @@ class View:
     def for_policy(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
         """What policy and critics see."""
         obs = self._normalised(obs)
-        return obs.at[..., self._position].multiply(0.0 if self.variant.endswith("o") else 1.0 / self.position_scale)
+        factor = 0.0 if self.variant.endswith("o") else 1.0 / self.position_scale
+        return obs if factor == 1.0 else obs.at[..., self._position].multiply(factor)
 
     def for_method(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch seen"]:
         """What the method's network sees."""

@@ -211,7 +211,7 @@ def _turn(
     """Go on from where a step has led: start the episodes that are due, and choose what comes next."""
     led = Physical(*jnp.split(by_seed(after, parts.config.seeds), [_cuts(parts).qpos], axis=-1))
     begun: Any = jax.tree.map(lambda x: x[desk.at], draws.fresh)
-    worlds = go_on(parts.world, desk.worlds._replace(state=led), None if _waits(parts) else lambda: begun)
+    worlds = go_on(parts.world, desk.worlds._replace(state=led), None if _waits(parts) else begun)
     coming = jnp.minimum(desk.at + 1, draws.noise.shape[0] - 1)
     renewed = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[coming], draws.orders))
     goes_on = desk.at + 1 < draws.noise.shape[0]  # orders for the first step of a collection are given when it begins
