@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from wanderlust.zoo import without_folders
+
 BINS = (1000, 2000, 3000, 4500)
 MINUTES = (1, 2, 5, 10)
 
@@ -32,7 +34,7 @@ def summary(run: Path) -> dict[str, Any]:
     first = {str(n): [_first(seconds, c >= n) for c in covered.T] for n in BINS}
     return {
         "run": run.name,
-        "command": re.sub(r"(--out )\S*/", r"\1", provenance["command"]),
+        "command": without_folders(provenance["command"]),
         "commit": provenance["commit"],
         "device": provenance["device"],
         "resumed": len(provenance.get("resumed", [])),

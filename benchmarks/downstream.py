@@ -9,23 +9,22 @@ per task and one curve per set of skills: the mean over seeds, and its 95% inter
 
 import argparse
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from wanderlust.files import read_rows, write_atomic
-from wanderlust.metrics import summarise
+from wanderlust.plots import show_mean
+from wanderlust.zoo import without_folders
 
 
 def keep(out: Path, folder: Path, note: str = "") -> None:
     """One JSON of all that is known of a controller."""
     result = json.loads((folder / "result.json").read_text())
     provenance = result["provenance"]
-    provenance["command"] = re.sub(r" --out \S+", "", provenance["command"])
+    provenance["command"] = without_folders(provenance["command"])
     curve = folder / "curve.jsonl"
     result |= {"curve": read_rows(curve)} if curve.exists() else {}
     write_atomic(out, json.dumps({"note": note, **result} if note else result, indent=1) + "\n")
@@ -37,12 +36,9 @@ def draw(out: Path, results: list[Mapping[str, Any]]) -> None:
     figure = Figure(figsize=(4.6 * len(tasks), 3.8), layout="constrained")
     for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
         for result in (r for r in results if r["task"] == task):
-            rows = result["curve"]
-            steps = np.array([row["env_steps"] for row in rows])
-            means = [summarise(row["return"]) for row in rows]
-            mean, half = np.array([m.mean for m in means]), np.array([m.ci95 for m in means])
-            (line,) = axes.plot(steps, mean, label="{name}, epoch {epoch}".format(**result["skills"]))
-            axes.fill_between(steps, mean - half, mean + half, color=line.get_color(), alpha=0.2, linewidth=0)
+            rows, label = result["curve"], "{name}, epoch {epoch}".format(**result["skills"])
+            returns = [row["return"] for row in rows]
+            show_mean(axes, [row["env_steps"] for row in rows], returns, f"C{len(axes.lines)}", label)
         axes.set_title(task, fontsize=10)
         axes.set_xlabel("environment steps per seed")
         axes.set_ylabel("return")

@@ -402,6 +402,23 @@ def test_the_split_driver_gives_what_the_fused_one_does(wanderlust, here):
     assert_pictures(run.evaluation, FIGURES)
 
 
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--config", "tiny.json", "--begin-with", "nowhere"), "there is no run folder nowhere"),
+        (("--config", "tiny.json", "--begin-with", "zoo:ant"), "zoo entries keep no critics"),
+        (("--resume", "run", "--begin-with", "other"), "leave out --begin-with"),
+        (("point", "--method", "edl", "--begin-with", "tiny"), "edl begins with a stage of its own"),
+    ],
+)
+def test_what_a_run_cannot_begin_with(wanderlust, here, flags, words):
+    copy_of(trained(), here / "tiny")
+    before = sorted(here.iterdir())
+    code, _, err = wanderlust("discover", *flags)
+    assert code == 2 and words in err and err.count("\n") == 1
+    assert sorted(here.iterdir()) == before
+
+
 def test_a_spent_budget_ends_with_checkpoint_and_evaluation(wanderlust, here):
     code, out, _ = wanderlust("discover", "--config", "tiny.json", "--budget-seconds", 1e-6, "--out", "run")
     assert code == 0

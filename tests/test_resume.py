@@ -159,10 +159,22 @@ def test_a_run_begins_with_the_networks_of_another_and_with_numbers_of_its_own(t
     [
         (tiny_config(seeds=2), "it has seeds 1 and not 2"),
         (tiny_config(method="diayn"), "it has method lsd and not diayn"),
-        (tiny_config(sac_hidden=(5, 5)), "--begin-with"),
+        (tiny_config(sac_hidden=(5, 5)), r"--begin-with .* instead of \(1, 4, 5\)$"),  # and no word of deleting it
     ],
 )
 def test_what_was_learned_of_something_else_is_refused_before_anything_is_made(tmp_path, other, words):
     with pytest.raises(UserError, match=words):
         discovery.start(other, tmp_path / "run", trained().path)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_cannot_be_given_its_beginning_is_not_made(tmp_path, monkeypatch):
+    """It would go on from nothing, and nobody would know."""
+
+    def full_disk(self, epoch, state):
+        raise UserError("no space left")
+
+    monkeypatch.setattr(Run, "save", full_disk)
+    with pytest.raises(UserError, match="no space left"):
+        discovery.start(tiny_config(), tmp_path / "run", trained().path)
+    assert not list(tmp_path.iterdir())

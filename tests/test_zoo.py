@@ -370,7 +370,7 @@ def test_a_card_says_how_it_was_made_and_not_where(here):
     ],
 )
 def test_commands_lose_their_folders(given, left):
-    assert zoo._without_folders(given) == left
+    assert zoo.without_folders(given) == left
 
 
 def test_an_entry_appears_whole_or_not_at_all(here, ant, monkeypatch):

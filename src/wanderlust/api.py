@@ -16,6 +16,7 @@ from wanderlust.files import read_text
 from wanderlust.plots import draw_run
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
 from wanderlust.runs import Run
+from wanderlust.zoo import PREFIX
 
 __all__ = ["Run", "check_budget", "configure", "discover", "normalise", "open_to_resume", "start_run", "train"]
 
@@ -80,6 +81,8 @@ def check_budget(seconds: float | None) -> None:
 
 def start_run(config: RunConfig, out: Path | str | None = None, begin_with: Path | str | None = None) -> Run:
     """Make the folder of a new run; it may begin with what another one has learned."""
+    if str(begin_with).startswith(PREFIX):
+        raise UserError(f"--begin-with {begin_with}: zoo entries keep no critics to go on with; name a run's folder")
     folder, other = (None if path is None else Path(path) for path in (out, begin_with))
     return stages.start(config, folder, other)
 
@@ -138,6 +141,8 @@ def discover(
         The run: its folder is ``run.path``, and ``wanderlust.load(run)`` gives its skills.
     """
     check_budget(budget_seconds)
+    if resume is not None and begin_with is not None:
+        raise UserError("resume and begin_with exclude each other: go on with a run, or begin a new one")
     if resume is not None:
         run = open_to_resume(resume, engine)
     else:

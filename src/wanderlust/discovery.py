@@ -286,13 +286,15 @@ def start(config: RunConfig, out: Path | None, begin_with: Path | None = None) -
     other, parts = Run.open(begin_with), _assemble(config)
     _check_alike(other, config)
     try:
-        epoch, learner = other.load(jax.eval_shape(lambda: train.init(parts)).learner, part="learner")
+        epoch, learner = other.load(jax.eval_shape(lambda: train.init(parts)).learner, part="learner", own=False)
     except UserError as error:
         raise UserError(f"--begin-with {begin_with}: {error}") from None
-    run = Run.create(out or default_folder(config), config)
-    run.save(0, train.to_save(train.init(parts)._replace(learner=learner)))
-    run.began_with(other, epoch)
-    return run
+
+    def fill(run: Run) -> None:
+        run.save(0, train.to_save(train.init(parts)._replace(learner=learner)))
+        run.began_with(other, epoch)
+
+    return Run.create(out or default_folder(config), config, fill)
 
 
 def _check_alike(other: Run, config: RunConfig) -> None:

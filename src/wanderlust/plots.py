@@ -81,7 +81,7 @@ def draw_learning_curve(run: Path) -> Path:
     steps = [row["env_steps"] for row in rows]
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     for axes, name in zip(figure.subplots(1, 2), ("coverage", "reward"), strict=True):
-        _show_mean(axes, steps, [row[name] for row in rows])
+        show_mean(axes, steps, [row[name] for row in rows])
         axes.set_xlabel("environment steps per seed")
         axes.set_ylabel("bins covered by 200 random skills" if name == "coverage" else "intrinsic reward per step")
         axes.grid(alpha=0.3)
@@ -139,7 +139,7 @@ def draw_returns(folder: Path) -> Path:
     rows, facts = read_rows(folder / "curve.jsonl"), _result(folder)
     figure = Figure(figsize=(5.6, 3.8), layout="constrained")
     axes = figure.subplots()
-    _show_mean(axes, [row["env_steps"] for row in rows], [row["return"] for row in rows])
+    show_mean(axes, [row["env_steps"] for row in rows], [row["return"] for row in rows])
     axes.axhline(facts["return"]["mean"], color="tab:blue", linestyle="--", linewidth=1, label="measured at the end")
     axes.axhline(facts["random"]["mean"], color="tab:gray", linestyle=":", label="random skills")
     for key, style, label in (("speed_bound", "-.", "bound at mean speed"), ("start_bound", "--", "bound from rest")):
@@ -185,14 +185,16 @@ def _solved_title(facts: Any) -> str:
     return f"{facts['task']}, {facts['controller']}: return {facts['return']['mean']:.2f}{spread}"
 
 
-def _show_mean(axes: Axes, x: list[float], per_seed: list[list[float]]) -> None:
+def show_mean(
+    axes: Axes, x: list[float], per_seed: list[list[float]], colour: str = "tab:blue", label: str | None = None
+) -> None:
     """The mean over seeds and its 95% confidence interval."""
     curve = [summarise(values) for values in per_seed]
     mean = np.array([c.mean for c in curve])
-    axes.plot(x, mean, color="tab:blue")
+    axes.plot(x, mean, color=colour, label=label)
     if curve[0].seeds > 1:
         half = np.array([c.ci95 for c in curve])
-        axes.fill_between(x, mean - half, mean + half, color="tab:blue", alpha=0.2, linewidth=0)
+        axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
 
 
 def skill_colours(skill: NDArray[np.floating], kind: str) -> NDArray[np.floating]:

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,8 +50,8 @@ class Run:
     config: RunConfig
 
     @staticmethod
-    def create(path: Path, config: RunConfig) -> "Run":
-        """Make the folder, with configuration and provenance, in one move."""
+    def create(path: Path, config: RunConfig, fill: Callable[["Run"], None] = lambda run: None) -> "Run":
+        """Make the folder, with configuration, provenance and what `fill` puts there, in one move."""
         path = Path(path)
         try:
             if path.exists() or path.is_symlink():
@@ -63,6 +63,7 @@ class Run:
         try:
             write_atomic(staging / "config.json", to_json(config))
             write_json(staging / "provenance.json", provenance(config))
+            fill(Run(staging, config))
             staging.chmod(0o755)
             staging.rename(path)
         except OSError as error:
@@ -167,11 +168,12 @@ class Run:
             old.unlink()
         return path
 
-    def load(self, skeleton: T, part: str = "", epoch: int | None = None) -> tuple[int, T]:
+    def load(self, skeleton: T, part: str = "", epoch: int | None = None, own: bool = True) -> tuple[int, T]:
         """Read a checkpoint (the newest, unless `epoch` says which) into the shape of `skeleton`.
 
         `skeleton` is the state, or the subtree called `part` of it, as `jax.eval_shape` gives it: nothing is
-        allocated before names, shapes and types are known to fit.
+        allocated before names, shapes and types are known to fit. Unless it is the run's `own`, one that does not fit
+        is no sign of damage.
         """
         found = self.checkpoints()
         if not found or (epoch is not None and epoch not in found):
@@ -186,7 +188,7 @@ class Run:
             return epoch, read_tree(file, skeleton, part)
         except UserError as error:
             earlier = [e for e in found if e < epoch]
-            hint = f"; delete it to go on from epoch {max(earlier)}" if earlier else ""
+            hint = f"; delete it to go on from epoch {max(earlier)}" if earlier and own else ""
             raise UserError(f"{error}{hint}") from None
 
 

@@ -417,7 +417,7 @@ def _facts(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str, 
         "precision": config.precision,
         "train_seconds": last.get("train_seconds"),
         "seconds": last.get("seconds"),
-        "command": _without_folders(str(record.get("command", ""))),
+        "command": without_folders(str(record.get("command", ""))),
         "resumed": len(record.get("resumed", [])),
         "began_with": _beginning(record.get("began_with")),
         "commit": record.get("commit"),
@@ -434,10 +434,10 @@ def _beginning(record: Any) -> dict[str, Any] | None:
     """The run before, with whose networks this one began, if there was one."""
     if not isinstance(record, dict):
         return None
-    return {**record, "command": _without_folders(str(record.get("command") or ""))}
+    return {**record, "command": without_folders(str(record.get("command") or ""))}
 
 
-def _without_folders(command: str) -> str:
+def without_folders(command: str) -> str:
     """A command line without the folders in it: they say where somebody works, not what was done."""
     try:
         words = shlex.split(command)

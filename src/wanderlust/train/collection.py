@@ -118,8 +118,7 @@ def settle_step(
 ) -> tuple[Worlds, Transition, Array]:
     """One step's transitions, and the age at which they were made: that of a whole episode if it was over before."""
     age = worlds.age
-    waits = parts.config.schedule.collect == "episodes"
-    worlds, transition = settle(parts.world, worlds, action, after, None if waits else fresh)
+    worlds, transition = settle(parts.world, worlds, action, after, None if parts.waits else fresh)
     return worlds, transition, age
 
 

@@ -54,7 +54,7 @@ def fused_driver(parts: Parts) -> Advance:
             return (worlds, lost), (transition, age)
 
         (worlds, lost), (fresh, age) = jax.lax.scan(step, (state.worlds, state.lost), (keys.act, keys.fresh))
-        if parts.config.schedule.collect == "episodes":
+        if parts.waits:
             worlds = fresh_worlds(parts, keys.fresh[0])
         state = state._replace(worlds=worlds, lost=lost, key=keys.next)
         return learn_all(parts, state, fresh, age, keys.learn)

@@ -125,7 +125,7 @@ class SplitDriver:
         return self._finished(state, keys, log)
 
     def _collect_group(self, actor: Actor, count: int, desk: _Desk, draws: _Draws, first: Array) -> _Log:
-        waits, length = _waits(self._parts), self._parts.world.spec.episode_length
+        waits, length = self._parts.waits, self._parts.world.spec.episode_length
         turns, after = [np.asarray(first)], []
         for _ in range(count):
             worlds, action = _unpack(self._cuts, turns[-1].reshape(-1, turns[-1].shape[-1]))
@@ -148,11 +148,6 @@ class SplitDriver:
 
         whole_log = _Log(whole(log.turns), whole(log.after), log.last)
         self._finished = self._finishing.lower(state, keys, whole_log).compile()
-
-
-def _waits(parts: Parts) -> bool:
-    """Whether a collection is of whole episodes, and a world whose own has ended waits for the others."""
-    return parts.config.schedule.collect == "episodes"
 
 
 def _pack(worlds: Worlds, action: Float[Array, "seeds worlds action"]) -> Float[Array, "seeds worlds turn"]:
@@ -192,7 +187,7 @@ def _prepare(
     """For each group of worlds: its desk, all that will be random, and its first turn."""
     keys = draw_epoch_keys(parts, key)
     orders = jax.vmap(partial(order_keys, parts))(keys.act)
-    fresh = () if _waits(parts) else jax.vmap(partial(fresh_worlds, parts))(keys.fresh)
+    fresh = () if parts.waits else jax.vmap(partial(fresh_worlds, parts))(keys.fresh)
     draws = _Draws(jax.vmap(partial(draw_noise, parts))(keys.act), fresh, orders)
     worlds = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[0], orders))
     first = _pack(worlds, jax.vmap(partial(act, parts))(actor, worlds, draws.noise[0]))
@@ -211,7 +206,7 @@ def _turn(
     """Go on from where a step has led: start the episodes that are due, and choose what comes next."""
     led = Physical(*jnp.split(by_seed(after, parts.config.seeds), [_cuts(parts).qpos], axis=-1))
     begun: Any = jax.tree.map(lambda x: x[desk.at], draws.fresh)
-    worlds = go_on(parts.world, desk.worlds._replace(state=led), None if _waits(parts) else begun)
+    worlds = go_on(parts.world, desk.worlds._replace(state=led), None if parts.waits else begun)
     coming = jnp.minimum(desk.at + 1, draws.noise.shape[0] - 1)
     renewed = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[coming], draws.orders))
     goes_on = desk.at + 1 < draws.noise.shape[0]  # orders for the first step of a collection are given when it begins
@@ -235,6 +230,6 @@ def _finish(parts: Parts, state: TrainState, keys: EpochKeys, log: _Log) -> tupl
 
     lost = look_for_lost(state.lost, *in_order((before.state, action, led, running)))
     worlds = _unpack(cuts, log.last)[0]
-    if _waits(parts):
+    if parts.waits:
         worlds = fresh_worlds(parts, keys.fresh[0])
     return learn_all(parts, state._replace(worlds=worlds, lost=lost, key=keys.next), fresh, before.age, keys.learn)

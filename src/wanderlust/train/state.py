@@ -59,6 +59,11 @@ class Parts:
         return Orders(self.skills, method.first.skills.size) if isinstance(method, IbolConfig) else self.skills
 
     @property
+    def waits(self) -> bool:
+        """Whether a collection is of whole episodes, and a world whose own has ended waits for the others."""
+        return self.config.schedule.collect == "episodes"
+
+    @property
     def hold(self) -> int:
         """Steps after which training gives other orders within an episode; 0 is never."""
         method = self.config.method
