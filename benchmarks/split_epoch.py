@@ -1,14 +1,17 @@
 """Where an epoch of the published recipe goes when the worlds are moved by MuJoCo on the host.
 
-python benchmarks/split_epoch.py OUT.json [--ways 2x8 4x5 ...] [--desk gpu] [--epochs 20] [KEY=VALUE ...]
+python benchmarks/split_epoch.py OUT.json [--ways driver 2x8 ...] [--desk gpu] [--desk-cores 4] [--epochs 20]
 
-Ant, 20 worlds, seed 0. A way is GROUPSxTHREADS: how many groups the worlds go in, and how many threads move each; the
-driver's own comes first, then the same with worlds that stay where they are: what is left without physics. Actions are
-chosen at the desk, on the CPU or on the GPU. OUT.json grows as it goes.
+Ant, 20 worlds, seed 0. A way is GROUPSxTHREADS: how many groups the worlds go in, and how many threads move each; or
+`driver`, the driver's own, or `still`, the same with worlds that stay where they are: what is left without physics.
+Actions are chosen at the desk, on the CPU or on the GPU; the desk may have cores of its own, which physics then leaves
+alone. OUT.json grows as it goes.
 """
 
 import argparse
 import dataclasses
+import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -82,19 +85,32 @@ def physics(parts: train.Parts, worlds: int) -> float:
     return (time.monotonic() - began) / 200 * 1e3
 
 
+def keep_apart(desk_cores: int) -> None:
+    """Let JAX start with so many cores, and everything after it with the others: threads stay where they begin."""
+    mine = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, mine[:desk_cores])
+    jax.devices()
+    os.sched_setaffinity(0, mine[desk_cores:])
+
+
 def main() -> None:
     """Measure, and write what is known after every step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("changes", nargs="*")
-    parser.add_argument("--ways", nargs="*", default=[])
+    parser.add_argument("--ways", nargs="*", default=["driver", "still"])
     parser.add_argument("--desk", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--desk-cores", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=20)
     args = parser.parse_intermixed_args()
 
     devices.prepare(1)
+    if args.desk_cores:
+        keep_apart(args.desk_cores)
     parts = train.assemble(api.configure("ant", recipe="paper", set=tuple(args.changes)))
-    found: dict[str, Any] = {"command": "python benchmarks/split_epoch.py", "changes": args.changes, "desk": args.desk}
+    given = [x for x in sys.argv[1:] if x != str(args.out)]
+    found: dict[str, Any] = {"command": " ".join(["python benchmarks/split_epoch.py", "OUT.json", *given])}
+    found |= {"xla_flags": os.environ.get("XLA_FLAGS", "")}
     found |= {"commit": runs.commit(), "device": devices.describe(), "cpu_cores": devices.cores(), "seed": 0}
     found["physics_ms_per_step"] = {
         f"{worlds} worlds, {threads} threads": physics(
@@ -104,12 +120,12 @@ def main() -> None:
         if threads <= devices.cores()
     }
     found["ways"] = {}
-    ways: list[tuple[str, int | None, Engine]] = [("as the driver does it", None, parts.engine)]
-    ways.append(("as the driver does it, worlds standing still", None, Still()))
     for way in args.ways:
-        count, threads = map(int, way.split("x"))
-        ways.append((way, count, CEngine(parts.world, count * threads)))
-    for way, groups, engine in ways:
+        groups: int | None = None
+        engine: Engine = Still() if way == "still" else parts.engine
+        if "x" in way:
+            groups, threads = map(int, way.split("x"))
+            engine = CEngine(parts.world, groups * threads)
         tried = dataclasses.replace(parts, engine=engine)
         found["ways"][way] = epochs(tried, groups, args.desk == "cpu", args.epochs)
         write_json(args.out, found)

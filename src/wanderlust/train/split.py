@@ -35,20 +35,19 @@ from wanderlust.train.state import Actor, Parts, TrainState, sampler
 
 
 class _Desk(NamedTuple):
-    """What a device holds of one group of worlds while the host moves them."""
+    """Where one group of worlds stands in a collection. Few arrays: each costs every step a microsecond or two."""
 
-    worlds: Worlds
-    """As they stood before the step, but for their states, which are with the host."""
     at: Int[Array, ""]
     """The step of the collection."""
+    turn: Float[Array, "seeds worlds turn"]
+    """The worlds before that step, and the actions chosen (`_pack`)."""
 
 
 class _Draws(NamedTuple):
-    """All that is random in a collection, [steps, seeds, worlds, ...]."""
+    """All that is random in what follows the steps of a collection."""
 
-    noise: Float[Array, "steps seeds worlds action"]
-    fresh: Worlds | tuple[()]
-    """The episodes that start; none do while a collection waits for those that run."""
+    turns: Float[Array, "steps seeds worlds turn"]
+    """As turns: worlds at the start of an episode, and in place of actions the noise that the next are made of."""
     orders: Key[Array, "steps seeds worlds"] | tuple[()]
 
 
@@ -112,28 +111,27 @@ class SplitDriver:
     def collect(self, state: TrainState, steps: int | None = None) -> tuple[EpochKeys, _Log]:
         """What happens in a collection of an epoch, or in the first steps of it."""
         steps = self._parts.config.schedule.steps if steps is None else steps
-        actor, worlds, key = sampler(self._parts, state.learner), state.worlds, state.key
+        actor = sampler(self._parts, state.learner)
+        keys, *given = self._prepared(actor, state.worlds, state.key)
         if self._desk_at is not None:
-            actor, worlds, key = jax.device_put((actor, worlds, key), self._desk_at)
-        keys, *given = self._prepared(actor, worlds, key)
+            actor, given = jax.device_put((actor, given), self._desk_at)
         logs = zip(*self._threads.map(partial(self._collect_group, actor, steps), *given), strict=True)
-        log = _Log(*(np.concatenate(pieces, axis) for pieces, axis in zip(logs, (2, 2, 1), strict=True)))
-        return (keys if self._desk_at is None else jax.device_put(keys, jax.devices()[0])), log
+        return keys, _Log(*(np.concatenate(pieces, axis) for pieces, axis in zip(logs, (2, 2, 1), strict=True)))
 
     def learn(self, state: TrainState, keys: EpochKeys, log: _Log) -> tuple[TrainState, Metrics]:
         """Store it and learn from it. The state that is given is used up."""
         return self._finished(state, keys, log)
 
-    def _collect_group(self, actor: Actor, count: int, desk: _Desk, draws: _Draws, first: Array) -> _Log:
+    def _collect_group(self, actor: Actor, count: int, desk: _Desk, draws: _Draws) -> _Log:
         waits, length = self._parts.waits, self._parts.world.spec.episode_length
-        turns, after = [np.asarray(first)], []
+        turns, after = [np.asarray(desk.turn)], []
         for _ in range(count):
             worlds, action = _unpack(self._cuts, turns[-1].reshape(-1, turns[-1].shape[-1]))
             if waits and worlds.age.min() >= length:  # every episode of this collection has ended early
                 break
             after.append(np.concatenate(self._move(worlds.state, action), axis=1))
-            desk, turn = self._turned(actor, desk, draws, after[-1])
-            turns.append(np.asarray(turn))
+            desk = self._turned(actor, desk, draws, after[-1])
+            turns.append(np.asarray(desk.turn))
         missing = count - len(after)  # steps of episodes that have ended: not stored
         seen = np.stack(turns[:-1] + missing * turns[-1:])
         led = np.stack(after + missing * after[-1:])
@@ -183,37 +181,39 @@ def _unpack(cuts: _Cuts, turn: Any) -> tuple[Worlds, Any]:
 
 def _prepare(
     parts: Parts, groups: int, actor: Actor, worlds: Worlds, key: Array
-) -> tuple[EpochKeys, tuple[_Desk, ...], tuple[_Draws, ...], tuple[Array, ...]]:
-    """For each group of worlds: its desk, all that will be random, and its first turn."""
+) -> tuple[EpochKeys, tuple[_Desk, ...], tuple[_Draws, ...]]:
+    """For each group of worlds: its first turn, and all that will be random."""
     keys = draw_epoch_keys(parts, key)
     orders = jax.vmap(partial(order_keys, parts))(keys.act)
-    fresh = () if parts.waits else jax.vmap(partial(fresh_worlds, parts))(keys.fresh)
-    draws = _Draws(jax.vmap(partial(draw_noise, parts))(keys.act), fresh, orders)
+    noise = jax.vmap(partial(draw_noise, parts))(keys.act)
     worlds = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[0], orders))
-    first = _pack(worlds, jax.vmap(partial(act, parts))(actor, worlds, draws.noise[0]))
+    first = _pack(worlds, jax.vmap(partial(act, parts))(actor, worlds, noise[0]))
+
+    def coming(x: Array) -> Array:
+        """What each step needs for the one that follows; nobody asks what follows the last."""
+        return jnp.concatenate([x[1:], x[-1:]])
+
+    fresh = jax.vmap(partial(fresh_worlds, parts))(keys.fresh)
+    draws = _Draws(_pack(fresh, coming(noise)), jax.tree.map(coming, orders))
 
     def part(tree: Any, group: int, axis: int) -> Any:
         return jax.tree.map(lambda x: jnp.split(x, groups, axis)[group], tree)
 
-    away: Any = ()
-    desks = tuple(_Desk(part(worlds._replace(state=away), g, 1), jnp.int32(0)) for g in range(groups))
-    return keys, desks, tuple(part(draws, g, 2) for g in range(groups)), tuple(part(first, g, 1) for g in range(groups))
+    desks = tuple(_Desk(jnp.int32(0), part(first, g, 1)) for g in range(groups))
+    return keys, desks, tuple(part(draws, g, 2) for g in range(groups))
 
 
-def _turn(
-    parts: Parts, actor: Actor, desk: _Desk, draws: _Draws, after: Float[Array, "all state"]
-) -> tuple[_Desk, Float[Array, "seeds worlds turn"]]:
+def _turn(parts: Parts, actor: Actor, desk: _Desk, draws: _Draws, after: Float[Array, "all state"]) -> _Desk:
     """Go on from where a step has led: start the episodes that are due, and choose what comes next."""
-    led = Physical(*jnp.split(by_seed(after, parts.config.seeds), [_cuts(parts).qpos], axis=-1))
-    begun: Any = jax.tree.map(lambda x: x[desk.at], draws.fresh)
-    worlds = go_on(parts.world, desk.worlds._replace(state=led), None if parts.waits else begun)
-    coming = jnp.minimum(desk.at + 1, draws.noise.shape[0] - 1)
-    renewed = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[coming], draws.orders))
-    goes_on = desk.at + 1 < draws.noise.shape[0]  # orders for the first step of a collection are given when it begins
+    cuts = _cuts(parts)
+    before, _ = _unpack(cuts, desk.turn)
+    fresh, noise = _unpack(cuts, draws.turns[desk.at])
+    led = Physical(*jnp.split(by_seed(after, parts.config.seeds), [cuts.qpos], axis=-1))
+    worlds = go_on(parts.world, before._replace(state=led), None if parts.waits else fresh)
+    renewed = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[desk.at], draws.orders))
+    goes_on = desk.at + 1 < draws.turns.shape[0]  # orders for the first step of a collection are given when it begins
     worlds = worlds._replace(skill=jnp.where(goes_on, renewed.skill, worlds.skill))
-    action = jax.vmap(partial(act, parts))(actor, worlds, draws.noise[coming])
-    away: Any = ()
-    return _Desk(worlds._replace(state=away), desk.at + 1), _pack(worlds, action)
+    return _Desk(desk.at + 1, _pack(worlds, jax.vmap(partial(act, parts))(actor, worlds, noise)))
 
 
 def _finish(parts: Parts, state: TrainState, keys: EpochKeys, log: _Log) -> tuple[TrainState, Metrics]:
