@@ -1,9 +1,10 @@
 """Where an epoch of the published recipe goes when the worlds are moved by MuJoCo on the host.
 
-python benchmarks/split_epoch.py OUT.json [--ways driver 2x8 ...] [--desk gpu] [--desk-cores 4] [--epochs 20]
+python benchmarks/split_epoch.py OUT.json [--ways driver 2x8 10p1 ...] [--desk gpu] [--desk-cores 4] [--epochs 20]
 
-Ant, 20 worlds, seed 0. A way is GROUPSxTHREADS: how many groups the worlds go in, and how many threads move each; or
-`driver`, the driver's own, or `still`, the same with worlds that stay where they are: what is left without physics.
+Ant, 20 worlds, seed 0. A way is GROUPSxTHREADS: how many groups the worlds go in, each with a thread of its own, and
+how many threads move each; GROUPSpTHREADS: the same with a process for each group; `driver`: the driver's own; `still`:
+threads again with worlds that stay where they are, which is what is left without physics.
 Actions are chosen at the desk, on the CPU or on the GPU; the desk may have cores of its own, which physics then leaves
 alone. OUT.json grows as it goes.
 """
@@ -11,6 +12,7 @@ alone. OUT.json grows as it goes.
 import argparse
 import dataclasses
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -22,9 +24,10 @@ import numpy as np
 from wanderlust import api, devices, runs, train
 from wanderlust.config import Engine as EngineName
 from wanderlust.envs.base import Physical
-from wanderlust.envs.physics import CEngine, Engine
+from wanderlust.envs.physics import CEngine
 from wanderlust.files import write_json
-from wanderlust.train import split
+from wanderlust.train.crews import Crew, Threads
+from wanderlust.train.processes import Processes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,10 +47,9 @@ class Still:
         pass
 
 
-def epochs(parts: train.Parts, groups: int | None, desk_on_host: bool, count: int) -> dict[str, Any]:
+def epochs(parts: train.Parts, crew: Crew | None, count: int) -> dict[str, Any]:
     """Seconds per epoch, in four turns, and what of one is collecting; the first two epochs are not yet warm."""
-    split.DESK_ON_HOST = parts.config.schedule.worlds if desk_on_host else 0
-    state, advance = train.init(parts), train.SplitDriver(parts, groups=groups)
+    state, advance = train.init(parts), train.SplitDriver(parts, crew)
     began = time.monotonic()
     state, _ = jax.block_until_ready(advance(state, 0))
     compiled = time.monotonic() - began
@@ -83,6 +85,19 @@ def physics(parts: train.Parts, worlds: int) -> float:
     for _ in range(200):
         parts.engine.step(state, action)
     return (time.monotonic() - began) / 200 * 1e3
+
+
+def make(parts: train.Parts, way: str, desk_on_host: bool) -> Crew:
+    """The crew of a way."""
+    desk = jax.devices("cpu")[0] if desk_on_host else None
+    if way == "still":
+        return Threads(dataclasses.replace(parts, engine=Still()), 2, desk)
+    groups, kind, threads = re.fullmatch(r"(\d+)([xp])(\d+)", way).groups()  # type: ignore[union-attr]
+    if kind == "p":
+        return Processes(parts, int(groups), int(threads))
+    return Threads(
+        dataclasses.replace(parts, engine=CEngine(parts.world, int(groups) * int(threads))), int(groups), desk
+    )
 
 
 def keep_apart(desk_cores: int) -> None:
@@ -121,13 +136,8 @@ def main() -> None:
     }
     found["ways"] = {}
     for way in args.ways:
-        groups: int | None = None
-        engine: Engine = Still() if way == "still" else parts.engine
-        if "x" in way:
-            groups, threads = map(int, way.split("x"))
-            engine = CEngine(parts.world, groups * threads)
-        tried = dataclasses.replace(parts, engine=engine)
-        found["ways"][way] = epochs(tried, groups, args.desk == "cpu", args.epochs)
+        crew = None if way == "driver" else make(parts, way, args.desk == "cpu")
+        found["ways"][way] = epochs(parts, crew, args.epochs)
         write_json(args.out, found)
 
 

@@ -11,6 +11,7 @@ from wanderlust import replay as replays
 from wanderlust import train
 from wanderlust.envs import make_engine
 from wanderlust.envs.point import PointWorld
+from wanderlust.train.crews import Threads
 from wanderlust.types import Transition
 
 STEPPED = []
@@ -242,7 +243,7 @@ def test_the_split_driver_may_choose_actions_on_another_device_than_it_learns_on
     parts = train.assemble(tiny_config(driver="split"))
     there = jax.devices()[1]
     (here, here_metrics), (away, away_metrics) = (
-        train.SplitDriver(parts, at)(train.init(parts), 3) for at in (None, there)
+        train.SplitDriver(parts, Threads(parts, 2, at))(train.init(parts), 3) for at in (None, there)
     )
     assert {x.device for x in jax.tree.leaves(away) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)} == {
         jax.devices()[0]

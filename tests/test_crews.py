@@ -1,0 +1,141 @@
+"""Crews: threads and processes move the same worlds to the same places, and processes leave nothing behind."""
+
+import dataclasses
+import gc
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from helpers import tiny_config
+from wanderlust import train
+from wanderlust.config import BodyConfig
+from wanderlust.envs.physics import CEngine
+from wanderlust.train import crews, processes
+from wanderlust.train.crews import Threads, make_crew
+from wanderlust.train.processes import Processes
+
+
+def shared_files():
+    folders = [Path(processes.tempfile.gettempdir()), Path("/dev/shm")]
+    return sorted(path for folder in folders if folder.is_dir() for path in folder.glob("wanderlust-*"))
+
+
+@pytest.fixture(scope="module")
+def point():
+    """PointEnv in steps that cut episodes in two, and processes that move it."""
+    parts = train.assemble(
+        tiny_config(driver="split", seeds=2, method="vic", schedule_steps=3, env_start_range=2.0, schedule_worlds=6)
+    )
+    crew = Processes(parts, groups=2)
+    yield parts, crew
+    crew.close()
+
+
+def test_processes_collect_what_threads_do(point):
+    parts, crew = point
+    (threads, their_metrics), (apart, metrics) = (
+        train.SplitDriver(parts, by)(train.init(parts), 3) for by in (Threads(parts, 2), crew)
+    )
+    assert parts.keeps_start  # so that every piece of a turn is there
+    for one, other in zip(jax.tree.leaves(threads.replay.data), jax.tree.leaves(apart.replay.data), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(metrics["reward"], their_metrics["reward"], rtol=1e-4)
+
+
+def test_some_steps_of_a_collection_are_the_first_of_all(point):
+    parts, crew = point
+    driver, state = train.SplitDriver(parts, crew), train.init(parts)
+    whole, some = driver.collect(state)[1], driver.collect(state, 2)[1]
+    assert whole.turns.shape[0] == 3
+    np.testing.assert_array_equal(some.turns, whole.turns[:2])
+    np.testing.assert_array_equal(some.after, whole.after[:2])
+    np.testing.assert_array_equal(some.last, whole.turns[2])
+
+
+def test_a_log_stays_as_it_is_when_worlds_move_on(point):
+    parts, crew = point
+    driver, state = train.SplitDriver(parts, crew), train.init(parts)
+    log = driver.collect(state)[1]
+    kept = jax.tree.map(np.copy, log)
+    driver.collect(state._replace(key=jax.random.split(jax.random.key(9), 2)))
+    jax.tree.map(np.testing.assert_array_equal, log, kept)
+
+
+def test_processes_are_told_when_one_of_them_ends_and_leave_nothing_behind():
+    before = shared_files()
+    parts = train.assemble(tiny_config(driver="split"))
+    crew = Processes(parts, groups=2)
+    assert len(shared_files()) == len(before) + 1
+    driver, state = train.SplitDriver(parts, crew), train.init(parts)
+    driver.collect(state)
+    assert shared_files() == before  # it is open in all of them, and has no name any more
+    crew._members[1].kill()
+    with pytest.raises(RuntimeError, match=r"a process that moves worlds has ended \(exit code -9\)"):
+        driver.collect(state)
+    assert [member.returncode for member in crew._members] == [0, -9]
+
+
+def test_a_crew_that_is_forgotten_ends():
+    before = shared_files()
+    crew = Processes(train.assemble(tiny_config(driver="split")), groups=1)
+    members = crew._members
+    del crew
+    gc.collect()
+    assert members[0].returncode is not None
+    assert shared_files() == before
+
+
+def test_without_room_for_what_is_shared_there_is_one_line(monkeypatch):
+    def full(**_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(processes.tempfile, "mkstemp", full)
+    with pytest.raises(OSError, match=r"no room for [\d,]+ bytes that processes share"):
+        Processes(train.assemble(tiny_config(driver="split")), groups=1)
+
+
+def test_orders_that_change_are_for_threads():
+    parts = train.assemble(tiny_config(driver="split", schedule_hold=2))
+    with pytest.raises(ValueError, match="orders that change within an episode"):
+        Processes(parts, groups=1)
+
+
+@pytest.fixture
+def ant():
+    config = dataclasses.replace(tiny_config(driver="split"), env=BodyConfig("ant"), engine="c")
+    return train.assemble(config)
+
+
+def test_processes_move_bodies_as_threads_do(ant):
+    crew = Processes(ant, groups=2, threads=2)
+    state = train.init(ant)
+    apart, here = (train.SplitDriver(ant, by).collect(state)[1] for by in (crew, Threads(ant, 2)))
+    crew.close()
+    assert np.ptp(here.after[..., 0], axis=0).min() > 0  # they moved
+    np.testing.assert_allclose(apart.after, here.after, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(apart.turns, here.turns, rtol=1e-4, atol=1e-4)
+
+
+def test_processes_are_for_few_bodies_of_a_gpu_on_many_cores(ant, monkeypatch):
+    made = []
+    monkeypatch.setattr(crews, "Processes", lambda parts, groups: made.append(groups))
+
+    def chosen(parts, desk, cores):
+        made.clear()
+        monkeypatch.setattr(crews, "desk_device", lambda parts: desk)
+        monkeypatch.setattr(crews, "cores", lambda: cores)
+        return "threads" if isinstance(make_crew(parts), Threads) else made[0]
+
+    cpu = jax.devices()[0]
+    assert chosen(ant, cpu, 16) == 4  # a world each
+    assert chosen(ant, None, 16) == "threads"
+    assert chosen(ant, cpu, 7) == "threads"
+    many = dataclasses.replace(ant.config, schedule=dataclasses.replace(ant.config.schedule, worlds=20))
+    assert chosen(dataclasses.replace(ant, config=many), cpu, 16) == 10
+    assert chosen(dataclasses.replace(ant, config=many), cpu, 8) == 5
+    held = dataclasses.replace(ant.config, schedule=dataclasses.replace(ant.config.schedule, hold=2))
+    assert chosen(dataclasses.replace(ant, config=held), cpu, 16) == "threads"
+    assert isinstance(ant.engine, CEngine)
+    assert chosen(train.assemble(tiny_config(driver="split")), cpu, 16) == "threads"
