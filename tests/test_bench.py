@@ -90,8 +90,22 @@ def test_whatever_was_started_is_closed_if_a_measurement_fails(clock):
         raise RuntimeError("no such thing")
 
     with pytest.raises(RuntimeError, match="no such thing"), bench.progress(2, "measurement", quiet=True) as line:
-        bench.measure_physics([[lambda: one, fail]], 1.0, line)
+        list(bench.measure_physics([[lambda: one, fail]], 1.0, line))
     assert one.closed
+
+
+def test_what_has_been_measured_is_kept_when_something_later_fails(clock, monkeypatch):
+    def fail():
+        raise RuntimeError("no such thing")
+
+    one = Worker("one", clock, 1.0, [])
+    monkeypatch.setattr(bench, "physics_groups", lambda *_: iter([[lambda: one], [fail]]))
+    kept = []
+    with pytest.raises(RuntimeError, match="no such thing"):
+        bench.bench(only="physics", seconds=1.0, quiet=True, keep=lambda result: kept.append(json.dumps(result)))
+    (only,) = map(json.loads, kept)
+    assert [row["engine"] for row in only["physics"]] == ["one"]
+    assert not only["complete"]
 
 
 # --- the command --------------------------------------------------------------------------------------------------

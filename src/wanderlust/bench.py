@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import importlib
 import importlib.util
+import itertools
 import multiprocessing
 import os
 import platform
@@ -273,10 +274,8 @@ def physics_groups(
             yield [functools.partial(WarpContestant, env, count)]
 
 
-def measure_physics(groups: Sequence[Group], seconds: float, line: Progress) -> tuple[list[Any], list[Any]]:
-    """Environment steps per second of every contestant, and our ratios to the others'."""
-    rows: list[dict[str, Any]] = []
-    ratios: list[dict[str, Any]] = []
+def measure_physics(groups: Sequence[Group], seconds: float, line: Progress) -> Iterator[dict[str, list[Any]]]:
+    """Group by group: environment steps per second of every contestant, and our ratios to the others'."""
     done = 0
     for number, group in enumerate(groups, 1):
         line.note(f"physics {number}/{len(groups)}: starting {len(group)} to measure in turns")
@@ -287,12 +286,12 @@ def measure_physics(groups: Sequence[Group], seconds: float, line: Progress) -> 
                 stack.callback(contestants[-1].close)
             rates = in_turns(contestants, seconds)
         abouts = [{"group": number, **one.about} for one in contestants]
+        rows = []
         for about, rate in zip(abouts, rates, strict=True):
             rows.append({**about, "steps_per_second": {**rate.summary(), "rounds": rate.rounds}})
             done += 1
             line.update(done, f"{_title(about)}: {rate.summary()['median']:,.0f} steps/s")
-        ratios += _ratios(abouts, rates)
-    return rows, ratios
+        yield {"physics": rows, "ratios": _ratios(abouts, rates)}
 
 
 def _ratios(abouts: Sequence[dict[str, Any]], rates: Sequence[Rates]) -> list[dict[str, Any]]:
@@ -395,18 +394,18 @@ def update_configs(env: BodyName) -> Iterator[RunConfig]:
             yield dataclasses.replace(config, schedule=schedule, seeds=seeds)
 
 
-def measure_updates(configs: Sequence[RunConfig], seconds: float, line: Progress) -> list[dict[str, Any]]:
-    """Gradient steps per second, all seeds together."""
-    rows = []
+def measure_updates(
+    configs: Sequence[RunConfig], seconds: float, line: Progress
+) -> Iterator[dict[str, list[dict[str, Any]]]]:
+    """One by one: gradient steps per second, all seeds together."""
     steps = 4 if jax.default_backend() == "cpu" else 100
     for number, config in enumerate(configs, 1):
         what = f"batch {config.schedule.sac_batch}, {_count(config.seeds, 'seed')}"
         line.note(f"updates {number}/{len(configs)}: compiling {what}")
         one = UpdateContestant(config, steps)
         (rate,) = in_turns([one], seconds)
-        rows.append({**one.about, "updates_per_second": {**rate.summary(), "rounds": rate.rounds}})
         line.update(line.total - len(configs) + number, f"{what}: {rate.summary()['median']:,.1f} updates/s")
-    return rows
+        yield {"updates": [{**one.about, "updates_per_second": {**rate.summary(), "rounds": rate.rounds}}]}
 
 
 # --- all of it -------------------------------------------------------------------------------------------------
@@ -420,8 +419,9 @@ def bench(
     seconds: float = 2.0,
     only: Part | None = None,
     quiet: bool = False,
+    keep: Callable[[dict[str, Any]], None] = lambda result: None,
 ) -> dict[str, Any]:
-    """Measure physics and updates; the results, ready for JSON."""
+    """Measure physics and updates; the results, ready for JSON. `keep` gets what there is whenever there is more."""
     body = _check(env, worlds, threads, seconds)
     threads = tuple(dict.fromkeys(threads or (1, cores())))
     engines = tuple(dict.fromkeys(engines or _engines_here()))
@@ -430,27 +430,26 @@ def bench(
     rivals, missing = _rivals()
     groups = list(physics_groups(body, engines, worlds, threads, rivals)) if only != "updates" else []
     configs = list(update_configs(body)) if only != "physics" else []
-    began = time.monotonic()
-    rows: list[Any] = []
-    ratios: list[Any] = []
-    updates: list[Any] = []
-    total = sum(map(len, groups)) + len(configs)
-    with progress(total, "measurement", quiet=quiet) as line:
-        if groups:
-            rows, ratios = measure_physics(groups, seconds, line)
-        if configs:
-            updates = measure_updates(configs, seconds, line)
-    return {
+    result: dict[str, Any] = {
         "provenance": _provenance(),
         "env": body,
         "seconds_per_measurement": seconds,
         "rounds": ROUNDS,
         "missing": missing,
-        "physics": rows,
-        "ratios": ratios,
-        "updates": updates,
-        "took_seconds": time.monotonic() - began,
+        "physics": [],
+        "ratios": [],
+        "updates": [],
+        "complete": False,
     }
+    began = time.monotonic()
+    with progress(sum(map(len, groups)) + len(configs), "measurement", quiet=quiet) as line:
+        for more in itertools.chain(measure_physics(groups, seconds, line), measure_updates(configs, seconds, line)):
+            for kind, rows in more.items():
+                result[kind] += rows
+            keep(result | {"took_seconds": time.monotonic() - began})
+    result |= {"complete": True, "took_seconds": time.monotonic() - began}
+    keep(result)
+    return result
 
 
 def _check(env: str, worlds: Sequence[int] | None, threads: Sequence[int] | None, seconds: float) -> BodyName:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -176,7 +176,7 @@ class Bench:
     only: Literal["physics", "updates"] | None = None
     """Only environment steps, or only gradient steps."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Where the JSON goes; by default benchmarks/results/bench_<device>.json."""
+    """Where the JSON goes, as it grows; by default benchmarks/results/bench_<device>.json."""
 
     def run(self, console: Console) -> int:
         from wanderlust import bench
@@ -184,11 +184,22 @@ class Bench:
 
         if self.out is not None and self.out.is_dir():
             raise UserError(f"--out is {self.out}, a folder; name a file, e.g. {self.out / 'bench.json'}")
+        path = self.out
+
+        def keep(result: dict[str, Any]) -> None:
+            nonlocal path
+            path = path or bench.default_path(result)
+            write_json(path, result)
+
         result = bench.bench(
-            self.env, self.engines or None, self.worlds or None, self.threads or None, self.seconds, self.only
+            self.env,
+            self.engines or None,
+            self.worlds or None,
+            self.threads or None,
+            self.seconds,
+            self.only,
+            keep=keep,
         )
-        path = self.out or bench.default_path(result)
-        write_json(path, result)
         console.print(bench.table(result))
         for name, why in result["missing"].items():
             console.print(f"{name}: {why}", soft_wrap=True)
