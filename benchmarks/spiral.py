@@ -1,6 +1,6 @@
 """Ant follows goals along a spiral, zero-shot, as in the paper's first figure: many starts, and a picture of one.
 
-python benchmarks/spiral.py OUT.json OUT.png
+python benchmarks/spiral.py OUT.json OUT.png [zoo:NAME]
 
 One episode without a reset for each start. At every step the skill is the direction from phi(s) to phi(g) of the
 current goal g; the next goal is called when the body is within 3 m of it, or after 50 steps, unreached (radius and
@@ -92,9 +92,9 @@ def advance(walk: dict[str, Any], goals: NDArray[np.float32], radius: float, lim
     return used + 1
 
 
-def main(table: Path, picture: Path) -> None:
+def main(table: Path, picture: Path, name: str = SKILLS) -> None:
     """Measure, write and draw."""
-    skills = wanderlust.load(SKILLS)
+    skills = wanderlust.load(name)
     goals = lay_out(INNER, OUTER, PITCH, SPACING)
     walks = follow(skills, skills.world.from_origin(), goals, RADIUS, LIMIT, STARTS, SEED)
     reached = [sum(leg["reached"] for leg in walk["legs"]) for walk in walks]
@@ -104,11 +104,11 @@ def main(table: Path, picture: Path) -> None:
     write_json(
         table,
         {
-            "command": f"python benchmarks/spiral.py {table.name} {picture.name}",
+            "command": f"python benchmarks/spiral.py {table.name} {picture.name} {name}",
             "commit": commit(),
             "device": {"kind": processor(), "cpu_cores": os.cpu_count(), "cores_used": devices.cores()},
             "versions": {name: version(name) for name in PACKAGES},
-            "skills": SKILLS,
+            "skills": name,
             "engine": "c",
             "spiral": {"inner": INNER, "outer": OUTER, "pitch": PITCH, "spacing": SPACING, "goals": len(goals)},
             "rule": {"radius": RADIUS, "steps_per_goal": LIMIT, "policy_at_origin": True},
@@ -128,10 +128,10 @@ def main(table: Path, picture: Path) -> None:
         },
     )
     with tempfile.TemporaryDirectory() as folder:  # figures are drawn from files
-        facts = {"name": SKILLS, "radius": RADIUS, **walks[shown]}
+        facts = {"name": name, "radius": RADIUS, **walks[shown]}
         write_atomic(Path(folder) / "reach" / "reach.json", json.dumps(facts))
         write_atomic(picture, draw_reach(Path(folder)).read_bytes())
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

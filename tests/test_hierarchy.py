@@ -251,6 +251,29 @@ def test_a_seed_s_outcome_does_not_depend_on_its_neighbours():
     assert not np.allclose(first[0], first[1])
 
 
+def test_fewer_epochs_at_once_are_the_same_and_compile_nothing_anew(monkeypatch):
+    traced = []
+    monkeypatch.setattr(hierarchy, "returns", lambda turns: (traced.append(1), returns(turns))[1])
+    game, setting = game_of(PARTS, slot=12), dataclasses.replace(SETTINGS["laptop", "sac"], episodes=3, log_every=2)
+    setting = dataclasses.replace(setting, steps=2, learner=dataclasses.replace(setting.learner, hidden=(8,)))
+    learner, skills = make_learner(PARTS, game, setting, hold=5), train.init(PARTS).learner
+    learned = Learned(skills.sac.policy, skills.method)
+    advance = hierarchy.make_advance(PARTS, game, learner, setting, 5)
+    ends, compiled = [], 0
+    for counts in ((2, 1), (1, 2)):
+        state, log = hierarchy.begin(learner, jnp.array([0])), []
+        for count in counts:
+            state, metrics = advance(state, learned, count)
+            assert metrics["return"].shape == (count, 1)
+            log.append(metrics["env_steps"])
+            compiled = compiled or len(traced)
+        ends.append(jax.device_get((hierarchy.controllers(learner, state), jnp.concatenate(log))))
+    jax.tree.map(np.testing.assert_array_equal, *ends)
+    assert len(traced) == compiled > 0
+    with pytest.raises(ValueError, match="3 epochs at once are more than log_every, 2"):
+        advance(state, learned, 3)
+
+
 def test_seeds_begin_differently():
     learner = make_learner(PARTS, game_of(PARTS), get_setting("laptop", "ppo"), hold=10)
     state = hierarchy.begin(learner, jnp.array([3, 4]))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from wanderlust.downstream.learners import Learner, Metrics, Statistics, fresh_statistics
 from wanderlust.downstream.playing import Chosen, Game, Hand, Turns, make_play, returns
@@ -84,7 +84,7 @@ class Training(NamedTuple):
 
 
 Advance = Callable[[Training, Learned, int], tuple[Training, dict[str, Float[Array, "epochs seeds"]]]]
-"""Trains for some epochs; the metrics of each."""
+"""Trains for some epochs, at most `log_every` of the setting; the metrics of each."""
 
 
 def begin(learner: Learner, seeds: Array) -> Training:
@@ -137,29 +137,40 @@ def make_advance(parts: Parts, game: Game, learner: Learner, setting: Setting, h
 
         return on_host
 
-    def many(training: Training, learned: Learned, epochs: int) -> tuple[Training, Any]:
-        def epoch(training: Training, _: None) -> tuple[Training, Metrics]:
-            training, play_keys, learn_keys = split(training)
-            turns = play(Player(controllers(learner, training), learned), play_keys, setting.episodes)
-            return learn(training, turns, learn_keys)
+    def one(training: Training, learned: Learned) -> tuple[Training, Metrics]:
+        training, play_keys, learn_keys = split(training)
+        turns = play(Player(controllers(learner, training), learned), play_keys, setting.episodes)
+        return learn(training, turns, learn_keys)
 
-        return jax.lax.scan(epoch, training, None, length=epochs)
+    def many(training: Training, learned: Learned, epochs: Int[Array, ""]) -> tuple[Training, Any]:
+        """How many is not part of the program: the last ones before the end may be fewer, and compile nothing anew."""
+
+        def epoch(n: Array, so_far: tuple[Training, Any]) -> tuple[Training, Any]:
+            training, metrics = one(so_far[0], learned)
+            return training, jax.tree.map(lambda log, now: log.at[n].set(now), so_far[1], metrics)
+
+        _, shapes = jax.eval_shape(one, training, learned)
+        log = jax.tree.map(lambda x: jnp.zeros((setting.log_every, *x.shape), x.dtype), shapes)
+        return jax.lax.fori_loop(0, epochs, epoch, (training, log))
 
     across = PartitionSpec("seeds")
 
-    @partial(jax.jit, static_argnums=2, donate_argnums=0)
-    def in_one(training: Training, learned: Learned, epochs: int) -> tuple[Training, Any]:
+    @partial(jax.jit, donate_argnums=0)
+    def in_one(training: Training, learned: Learned, epochs: Int[Array, ""]) -> tuple[Training, Any]:
         part = jax.shard_map(
-            partial(many, epochs=epochs),
+            many,
             mesh=seed_mesh(len(training.key)),
-            in_specs=(across, across),
+            in_specs=(across, across, PartitionSpec()),
             out_specs=(across, PartitionSpec(None, "seeds")),
             check_vma=False,
         )
-        return part(training, learned)
+        return part(training, learned, epochs)
 
     def advance(training: Training, learned: Learned, epochs: int) -> tuple[Training, Any]:
         spread = NamedSharding(seed_mesh(len(training.key)), across)  # as it comes back: another form compiles anew
-        return in_one(jax.device_put(training, spread), jax.device_put(learned, spread), epochs)
+        if epochs > setting.log_every:
+            raise ValueError(f"{epochs} epochs at once are more than log_every, {setting.log_every}")
+        training, log = in_one(jax.device_put(training, spread), jax.device_put(learned, spread), jnp.int32(epochs))
+        return training, jax.tree.map(lambda x: x[:epochs], log)
 
     return advance
