@@ -2,6 +2,8 @@
 
 import dataclasses
 import gc
+import os
+import signal
 from pathlib import Path
 
 import jax
@@ -19,7 +21,7 @@ from wanderlust.train.processes import Processes
 
 def shared_files():
     folders = [Path(processes.tempfile.gettempdir()), Path("/dev/shm")]
-    return sorted(path for folder in folders if folder.is_dir() for path in folder.glob("wanderlust-*"))
+    return sorted(path for folder in folders if folder.is_dir() for path in folder.glob(f"wanderlust-{os.getpid()}-*"))
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +141,12 @@ def test_processes_are_for_few_bodies_of_a_gpu_on_many_cores(ant, monkeypatch):
     assert chosen(dataclasses.replace(ant, config=held), cpu, 16) == "threads"
     assert isinstance(ant.engine, CEngine)
     assert chosen(train.assemble(tiny_config(driver="split")), cpu, 16) == "threads"
+
+
+def test_ctrl_c_is_for_the_process_that_learns(point):
+    parts, crew = point
+    driver, state = train.SplitDriver(parts, crew), train.init(parts)
+    before = driver.collect(state)[1]
+    for member in crew._members:
+        member.send_signal(signal.SIGINT)  # as a terminal sends it to all of them
+    jax.tree.map(np.testing.assert_array_equal, driver.collect(state)[1], before)

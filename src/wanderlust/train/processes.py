@@ -123,7 +123,7 @@ def _shared_file(parts: Parts) -> Path:
     size = _places(_forms(parts))[-1]
     for folder in ("/dev/shm", None):
         with contextlib.suppress(OSError):
-            number, name = tempfile.mkstemp(prefix="wanderlust-", dir=folder)
+            number, name = tempfile.mkstemp(prefix=f"wanderlust-{os.getpid()}-", dir=folder)
             try:
                 with os.fdopen(number, "wb") as file:
                     file.write(bytes(size))  # now: a full disk that is noticed later is a crash
