@@ -242,9 +242,12 @@ def test_one_epoch_stores_one_collection():
 def test_the_split_driver_may_choose_actions_on_another_device_than_it_learns_on():
     parts = train.assemble(tiny_config(driver="split"))
     there = jax.devices()[1]
-    (here, here_metrics), (away, away_metrics) = (
-        train.SplitDriver(parts, Threads(parts, 2, at))(train.init(parts), 3) for at in (None, there)
-    )
+    crews = Threads(parts, 2), Threads(parts, 2, there)
+    (here, here_metrics), (away, away_metrics) = (train.SplitDriver(parts, by)(train.init(parts), 3) for by in crews)
+    collect, chosen_at = crews[1]._collector, []
+    crews[1]._collector = lambda *args: (chosen_at.append(args[2].turn.device), collect(*args))[1]
+    train.SplitDriver(parts, crews[1]).collect(away)
+    assert chosen_at == [there, there]
     assert {x.device for x in jax.tree.leaves(away) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)} == {
         jax.devices()[0]
     }
