@@ -23,8 +23,8 @@ from wanderlust.files import write_json
 from wanderlust.runs import commit
 from wanderlust.skillset import load_learner, open_source
 
-SEED, LOOK_BACK = 5, 3
-"""The body's way is that of its last three steps."""
+SEED, LOOK_BACK, STANDS = 5, 3, 0.1
+"""The body's way is that of its last three steps; if that is less than 10 cm, it stands."""
 DISTANCES = (0, 3, 6, 9, 12, 15, 22)
 ANGLES = (0, 45, 90, 135, 181)
 
@@ -47,7 +47,7 @@ def goals_of(position: Any, goal: Any, reward: Any) -> list[Goal]:
     for first, end in itertools.pairwise(called):
         way = goal[first] - position[first]
         run = position[first] - position[max(0, first - LOOK_BACK)]
-        cosine = way @ run / np.linalg.norm(way) / np.linalg.norm(run) if np.any(run) else None
+        cosine = way @ run / np.linalg.norm(way) / np.linalg.norm(run) if np.linalg.norm(run) > STANDS else None
         angle = None if cosine is None else float(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
         found.append(Goal(float(np.linalg.norm(way)), angle, bool(reward[first:end].sum() > 0), int(end - first)))
     return found

@@ -5,8 +5,8 @@ python benchmarks/split_epoch.py OUT.json [--ways driver 2x8 10p1 ...] [--desk g
 Ant, 20 worlds, seed 0. A way is GROUPSxTHREADS: how many groups the worlds go in, each with a thread of its own, and
 how many threads move each; GROUPSpTHREADS: the same with a process for each group; `driver`: the driver's own; `still`:
 threads again with worlds that stay where they are, which is what is left without physics.
-Actions are chosen at the desk, on the CPU or on the GPU; the desk may have cores of its own, which physics then leaves
-alone. OUT.json grows as it goes.
+Threads choose actions at the desk, on the CPU or on the GPU; the desk may have cores of its own, which physics then
+leaves alone. OUT.json grows as it goes.
 """
 
 import argparse
@@ -123,7 +123,7 @@ def main() -> None:
     if args.desk_cores:
         keep_apart(args.desk_cores)
     parts = train.assemble(api.configure("ant", recipe="paper", set=tuple(args.changes)))
-    given = [x for x in sys.argv[1:] if x != str(args.out)]
+    given = [x for x in sys.argv[1:] if Path(x) != args.out]
     found: dict[str, Any] = {"command": " ".join(["python benchmarks/split_epoch.py", "OUT.json", *given])}
     found |= {"xla_flags": os.environ.get("XLA_FLAGS", "")}
     found |= {"commit": runs.commit(), "device": devices.describe(), "cpu_cores": devices.cores(), "seed": 0}

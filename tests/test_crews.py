@@ -77,6 +77,32 @@ def test_processes_are_told_when_one_of_them_ends_and_leave_nothing_behind():
     with pytest.raises(RuntimeError, match=r"a process that moves worlds has ended \(exit code -9\)"):
         driver.collect(state)
     assert [member.returncode for member in crew._members] == [0, -9]
+    with pytest.raises(RuntimeError, match="the processes that move worlds have ended"):
+        driver.collect(state)
+
+
+def test_an_answer_that_nobody_waited_for_is_not_taken_for_another(monkeypatch):
+    parts = train.assemble(tiny_config(driver="split"))
+    crew = Processes(parts, groups=1)
+    driver, state = train.SplitDriver(parts, crew), train.init(parts)
+    driver.collect(state)
+
+    def interrupted(word):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(crew, "_hear_all", interrupted)
+        driver.collect(state)
+    with pytest.raises(RuntimeError, match="the processes that move worlds have ended"):
+        driver.collect(state)
+    assert crew._members[0].returncode == 0
+
+
+def test_processes_that_need_other_memory_are_refused(tmp_path):
+    parts = train.assemble(tiny_config(driver="split"))
+    (tmp_path / "shared").write_bytes(bytes(64))
+    with pytest.raises(RuntimeError, match=r"processes share 64 bytes, and one of them needs [\d,]+"):
+        processes.open_board(parts, tmp_path / "shared")
 
 
 def test_a_crew_that_is_forgotten_ends():
@@ -124,23 +150,26 @@ def test_processes_are_for_few_bodies_of_a_gpu_on_many_cores(ant, monkeypatch):
     made = []
     monkeypatch.setattr(crews, "Processes", lambda parts, groups: made.append(groups))
 
-    def chosen(parts, desk, cores):
+    def with_schedule(**changes):
+        schedule = dataclasses.replace(ant.config.schedule, **changes)
+        return dataclasses.replace(ant, config=dataclasses.replace(ant.config, schedule=schedule))
+
+    def chosen(parts, cores, backend="gpu"):
         made.clear()
-        monkeypatch.setattr(crews, "desk_device", lambda parts: desk)
+        monkeypatch.setattr(crews.jax, "default_backend", lambda: backend)
         monkeypatch.setattr(crews, "cores", lambda: cores)
         return "threads" if isinstance(make_crew(parts), Threads) else made[0]
 
-    cpu = jax.devices()[0]
-    assert chosen(ant, cpu, 16) == 4  # a world each
-    assert chosen(ant, None, 16) == "threads"
-    assert chosen(ant, cpu, 7) == "threads"
-    many = dataclasses.replace(ant.config, schedule=dataclasses.replace(ant.config.schedule, worlds=20))
-    assert chosen(dataclasses.replace(ant, config=many), cpu, 16) == 10
-    assert chosen(dataclasses.replace(ant, config=many), cpu, 8) == 5
-    held = dataclasses.replace(ant.config, schedule=dataclasses.replace(ant.config.schedule, hold=2))
-    assert chosen(dataclasses.replace(ant, config=held), cpu, 16) == "threads"
+    few = with_schedule(worlds=20)
+    assert chosen(few, 16) == 10
+    assert chosen(few, 8) == 5
+    assert chosen(few, 7) == "threads"
+    assert chosen(few, 16, backend="cpu") == "threads"
+    assert chosen(with_schedule(worlds=19), 16) == "threads"  # one process would leave 15 cores idle
+    assert chosen(with_schedule(worlds=40), 16) == "threads"
+    assert chosen(with_schedule(worlds=20, hold=2), 16) == "threads"
     assert isinstance(ant.engine, CEngine)
-    assert chosen(train.assemble(tiny_config(driver="split")), cpu, 16) == "threads"
+    assert chosen(train.assemble(tiny_config(driver="split", schedule_worlds=20)), 16) == "threads"
 
 
 def test_ctrl_c_is_for_the_process_that_learns(point):

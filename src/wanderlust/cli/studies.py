@@ -176,7 +176,8 @@ class Bench:
     only: Literal["physics", "updates"] | None = None
     """Only environment steps, or only gradient steps."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Where the JSON goes, as it grows; by default benchmarks/results/bench_<device>.json."""
+    """Where the JSON goes; by default benchmarks/results/bench_<device>.json. Before all is measured it is
+    FILE.partial.json."""
 
     def run(self, console: Console) -> int:
         from wanderlust import bench
@@ -189,7 +190,10 @@ class Bench:
         def keep(result: dict[str, Any]) -> None:
             nonlocal path
             path = path or bench.default_path(result)
-            write_json(path, result)
+            partial = path.with_suffix(".partial.json")  # an earlier result is replaced by a complete one alone
+            write_json(path if result["complete"] else partial, result)
+            if result["complete"]:
+                partial.unlink(missing_ok=True)
 
         result = bench.bench(
             self.env,

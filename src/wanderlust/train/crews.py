@@ -15,8 +15,8 @@ from wanderlust.train.turns import Collector, Desk, Draws, Log
 
 DESK_ON_HOST = 32
 """Up to so many worlds it is quicker to choose actions on the CPU than to send every step to a GPU and back."""
-MANY_CORES = 8
-"""From here on, where a GPU learns, processes move the worlds."""
+CORES_FOR_PROCESSES = 8
+"""From here on, where a GPU learns, processes move few worlds."""
 
 
 class Crew(Protocol):
@@ -29,16 +29,22 @@ class Crew(Protocol):
 
 def make_crew(parts: Parts) -> Crew:
     """Processes where they pay, otherwise threads."""
-    desk_at, worlds = desk_device(parts), parts.config.schedule.worlds
-    if desk_at is not None and parts.engine.name == "c" and not parts.hold and cores() >= MANY_CORES:
-        return Processes(parts, groups=max(n for n in range(1, cores() + 1) if worlds % n == 0))
-    return Threads(parts, 2 if worlds % 2 == 0 else 1, desk_at)
+    worlds, have = parts.config.schedule.worlds, cores()
+    if chooses_on_host(parts) and parts.engine.name == "c" and not parts.hold and have >= CORES_FOR_PROCESSES:
+        groups = max(n for n in range(1, have + 1) if worlds % n == 0)
+        if 2 * groups >= have:  # some numbers of worlds have few divisors: better threads than idle cores
+            return Processes(parts, groups)
+    return Threads(parts, 2 if worlds % 2 == 0 else 1, desk_device(parts))
+
+
+def chooses_on_host(parts: Parts) -> bool:
+    """Whether it is better to choose actions on the CPU while something else learns."""
+    return jax.default_backend() != "cpu" and parts.config.schedule.worlds * parts.config.seeds <= DESK_ON_HOST
 
 
 def desk_device(parts: Parts) -> jax.Device | None:
-    """Where actions are chosen, if that is not where learning happens."""
-    worlds = parts.config.schedule.worlds * parts.config.seeds
-    if jax.default_backend() == "cpu" or worlds > DESK_ON_HOST:
+    """Where threads choose actions, if that is not where learning happens."""
+    if not chooses_on_host(parts):
         return None
     try:
         return jax.devices("cpu")[0]

@@ -13,9 +13,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import weakref
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,13 @@ CACHE_LINE = 64
 """Bytes; arrays begin at multiples of it."""
 PATIENCE = 5.0
 """Seconds that a process has to end once it was told to."""
+PROGRAM = """
+import os
+answers = os.fdopen(os.dup(1), "wb", buffering=0)
+os.dup2(2, 1)  # what a library prints is no answer
+from wanderlust.train.processes import move_worlds
+move_worlds(answers)
+"""
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 """For XLA: the cores belong to the other processes."""
 
@@ -43,26 +51,33 @@ class Processes:
         if parts.hold:
             raise ValueError("processes know nothing of orders that change within an episode")
         path = _shared_file(parts)
+        self._members: list[subprocess.Popen[bytes]] = []
+        self._end = weakref.finalize(self, _end, self._members, path)
         self._board = open_board(parts, path)
         config = to_json(dataclasses.replace(parts.config, engine=parts.engine.name))
-        self._members = [_start() for _ in range(groups)]
-        self._end = weakref.finalize(self, _end, self._members, path)
-        for group, member in enumerate(self._members):
-            _tell(member, json.dumps([config, str(path), group, groups, threads]))
+        for group in range(groups):
+            self._members.append(_start())
+            _tell(self._members[-1], json.dumps([config, str(path), group, groups, threads]))
         self._path: Path | None = path
 
     def collect(self, actor: Actor, steps: int, desk: Desk, draws: Draws) -> Log:
         """What happens in so many steps from this first turn."""
-        if self._path is not None:
-            self._hear_all("ready")
-            self._path.unlink()  # everyone has it open: nothing is left behind, however this ends
-            self._path = None
-        given = jax.device_get([*jax.tree.leaves(actor), desk.turn, draws.turns])
-        for place, x in zip(self._board.given, given, strict=True):
-            place[...] = x
-        for member in self._members:
-            _tell(member, str(steps))
-        self._hear_all("done")
+        if not self._end.alive:
+            raise RuntimeError("the processes that move worlds have ended")
+        try:
+            if self._path is not None:
+                self._hear_all("ready")
+                self._path.unlink()  # everyone has it open: nothing is left behind, however this ends
+                self._path = None
+            given = jax.device_get([*jax.tree.leaves(actor), desk.turn, draws.turns])
+            for place, x in zip(self._board.given, given, strict=True):
+                place[...] = x
+            for member in self._members:
+                _tell(member, str(steps))
+            self._hear_all("done")
+        except BaseException:  # Ctrl-C, too: an answer that nobody waited for would be taken for that to the next order
+            self.close()
+            raise
         log = self._board.log
         return Log(log.turns[:steps].copy(), log.after[:steps].copy(), log.last.copy())
 
@@ -74,7 +89,7 @@ class Processes:
         """Wait until each has said this."""
         for member in self._members:
             if _stream(member.stdout).readline().decode().strip() != word:
-                self.close()
+                self.close()  # which waits for it: now there is a code
                 raise RuntimeError(f"a process that moves worlds has ended (exit code {member.returncode})")
 
 
@@ -137,9 +152,14 @@ def _shared_file(parts: Parts) -> Path:
 def open_board(parts: Parts, path: Path) -> Board:
     """The board in this file."""
     forms = _forms(parts)
+    *places, end = _places(forms)
     with path.open("r+b") as file:
         memory = mmap.mmap(file.fileno(), 0)
-    arrays = [np.ndarray(form.shape, form.dtype, memory, at) for form, at in zip(forms, _places(forms), strict=False)]
+    if len(memory) != end:
+        raise RuntimeError(
+            f"processes share {len(memory):,} bytes, and one of them needs {end:,}: JAX is set otherwise"
+        )
+    arrays = [np.ndarray(form.shape, form.dtype, memory, at) for form, at in zip(forms, places, strict=True)]
     return Board(arrays[:-3], Log(*arrays[-3:]))
 
 
@@ -148,9 +168,9 @@ def open_board(parts: Parts, path: Path) -> Board:
 
 def _start() -> subprocess.Popen[bytes]:
     flags = f"{os.environ.get('XLA_FLAGS', '')} {ONE_THREAD}".strip()
-    path = os.pathsep.join(x for x in sys.path if x)
+    path = os.pathsep.join(x or str(Path.cwd()) for x in sys.path)
     return subprocess.Popen(
-        [sys.executable, "-c", "from wanderlust.train.processes import move_worlds; move_worlds()"],
+        [sys.executable, "-P", "-c", PROGRAM],  # -P: modules come from where this process has them, and nowhere else
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "PYTHONPATH": path},
@@ -173,21 +193,23 @@ def _end(members: list[subprocess.Popen[bytes]], path: Path) -> None:
     for member in members:
         with contextlib.suppress(BrokenPipeError):
             _stream(member.stdin).close()  # the end of what it reads is the end of its work
+    last = time.monotonic() + PATIENCE
     for member in members:
         try:
-            member.wait(PATIENCE)
+            member.wait(max(0.0, last - time.monotonic()))
         except subprocess.TimeoutExpired:
             member.kill()
             member.wait()
         _stream(member.stdout).close()
 
 
-def move_worlds() -> None:
+def move_worlds(answers: BinaryIO) -> None:
     """The program of such a process: told by lines what to do, it answers by lines what it has done."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that learns
-    lines, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # what a library prints is no answer
-    config, path, group, groups, threads = json.loads(lines.readline())
+    lines = sys.stdin.buffer
+    if not (first := lines.readline()):
+        return  # whoever started it has ended
+    config, path, group, groups, threads = json.loads(first)
     devices.prepare(1)
     parts = assemble(from_json(RunConfig, config, "the configuration"))
     collector = Collector(parts, make_engine(parts.world, parts.config.engine, threads))

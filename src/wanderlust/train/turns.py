@@ -124,7 +124,10 @@ def prepare(parts: Parts, actor: Actor, worlds: Worlds, key: Array) -> tuple[Epo
         """What each step needs for the one that follows; nobody asks what follows the last."""
         return jnp.concatenate([x[1:], x[-1:]])
 
-    fresh = jax.vmap(partial(fresh_worlds, parts))(keys.fresh)
+    if parts.waits:  # no episode starts before a collection ends: nobody looks
+        fresh = jax.tree.map(lambda x: jnp.broadcast_to(x[None], (len(noise), *x.shape)), worlds)
+    else:
+        fresh = jax.vmap(partial(fresh_worlds, parts))(keys.fresh)
     return keys, Desk(jnp.int32(0), first), Draws(pack(fresh, coming(noise)), jax.tree.map(coming, orders))
 
 
