@@ -20,7 +20,7 @@ from wanderlust.downstream.playing import make_game, make_play, returns
 from wanderlust.downstream.tasks import make_task
 from wanderlust.downstream.zero_shot import zero_shot_hand
 from wanderlust.files import write_json
-from wanderlust.runs import commit
+from wanderlust.runs import commit, processor
 from wanderlust.skillset import load_learner, open_source
 
 SEED, LOOK_BACK, STANDS = 5, 3, 0.1
@@ -84,6 +84,7 @@ def main(out: Path, name: str, episodes: int = 200) -> None:
     table = {
         "command": f"python benchmarks/lost_goals.py {out.name} {name} {episodes}",
         "commit": commit(),
+        "device": {"kind": processor(), "cpu_cores": devices.cores()},
         "engine": "c",
         "seed": SEED,
         "mean_return": float(np.mean(returns(turns))),

@@ -87,17 +87,28 @@ def physics(parts: train.Parts, worlds: int) -> float:
     return (time.monotonic() - began) / 200 * 1e3
 
 
+WAY = re.compile(r"(\d+)([xp])(\d+)")
+
+
+def known_way(text: str) -> str:
+    """For argparse: refuse what is no way."""
+    if text not in ("driver", "still") and not WAY.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no way; it must be driver, still, 2x8 (threads) or 10p1 (processes)"
+        )
+    return text
+
+
 def make(parts: train.Parts, way: str, desk_on_host: bool) -> Crew:
     """The crew of a way."""
     desk = jax.devices("cpu")[0] if desk_on_host else None
     if way == "still":
         return Threads(dataclasses.replace(parts, engine=Still()), 2, desk)
-    groups, kind, threads = re.fullmatch(r"(\d+)([xp])(\d+)", way).groups()  # type: ignore[union-attr]
+    ((count, kind, each),) = WAY.findall(way)
+    groups, threads = int(count), int(each)
     if kind == "p":
-        return Processes(parts, int(groups), int(threads))
-    return Threads(
-        dataclasses.replace(parts, engine=CEngine(parts.world, int(groups) * int(threads))), int(groups), desk
-    )
+        return Processes(parts, groups, threads)
+    return Threads(dataclasses.replace(parts, engine=CEngine(parts.world, groups * threads)), groups, desk)
 
 
 def keep_apart(desk_cores: int) -> None:
@@ -113,7 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("changes", nargs="*")
-    parser.add_argument("--ways", nargs="*", default=["driver", "still"])
+    parser.add_argument("--ways", nargs="*", type=known_way, default=["driver", "still"])
     parser.add_argument("--desk", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--desk-cores", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=20)

@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 import json
 
@@ -150,6 +151,28 @@ def test_the_command_measures_physics_beside_its_rivals(tmp_path, capsys):
     shown = capsys.readouterr()
     assert "c steps" in shown.out and f"written: {out}" in shown.out.replace("\n", "")
     assert "measurement" in shown.err
+
+
+def test_an_earlier_file_stays_until_all_is_measured(tmp_path, monkeypatch):
+    out = tmp_path / "b.json"
+    out.write_text("earlier")
+    partly = {"complete": False, "physics": [1]}
+
+    def cut_off(*args, keep):
+        keep(partly)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "bench", cut_off)
+    with contextlib.suppress(SystemExit, KeyboardInterrupt):
+        cli.main(["bench", "--out", str(out)])
+    assert out.read_text() == "earlier"
+    assert json.loads((tmp_path / "b.partial.json").read_text()) == partly
+    monkeypatch.setattr(bench, "table", lambda result: "")
+    whole = {"complete": True, "missing": {}}
+    monkeypatch.setattr(bench, "bench", lambda *args, keep: (keep(whole), whole)[1])
+    assert run_cli("--out", str(out)) == 0
+    assert json.loads(out.read_text()) == whole
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.json"]
 
 
 def test_rivals_that_are_not_installed_are_said_to_be_missing(tmp_path, capsys, monkeypatch):

@@ -14,6 +14,7 @@ from helpers import tiny_config
 from wanderlust import train
 from wanderlust.config import BodyConfig
 from wanderlust.envs.physics import CEngine
+from wanderlust.errors import UserError
 from wanderlust.train import crews, processes
 from wanderlust.train.crews import Threads, make_crew
 from wanderlust.train.processes import Processes
@@ -74,7 +75,7 @@ def test_processes_are_told_when_one_of_them_ends_and_leave_nothing_behind():
     driver.collect(state)
     assert shared_files() == before  # it is open in all of them, and has no name any more
     crew._members[1].kill()
-    with pytest.raises(RuntimeError, match=r"a process that moves worlds has ended \(exit code -9\)"):
+    with pytest.raises(UserError, match=r"a process that moves worlds has ended \(exit code -9; .* --resume"):
         driver.collect(state)
     assert [member.returncode for member in crew._members] == [0, -9]
     with pytest.raises(RuntimeError, match="the processes that move worlds have ended"):
@@ -120,7 +121,7 @@ def test_without_room_for_what_is_shared_there_is_one_line(monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(processes.tempfile, "mkstemp", full)
-    with pytest.raises(OSError, match=r"no room for [\d,]+ bytes that processes share"):
+    with pytest.raises(UserError, match=r"no room for [\d,]+ bytes that processes share.* TMPDIR"):
         Processes(train.assemble(tiny_config(driver="split")), groups=1)
 
 

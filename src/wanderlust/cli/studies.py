@@ -185,11 +185,9 @@ class Bench:
 
         if self.out is not None and self.out.is_dir():
             raise UserError(f"--out is {self.out}, a folder; name a file, e.g. {self.out / 'bench.json'}")
-        path = self.out
 
         def keep(result: dict[str, Any]) -> None:
-            nonlocal path
-            path = path or bench.default_path(result)
+            path = self.out or bench.default_path(result)
             partial = path.with_suffix(".partial.json")  # an earlier result is replaced by a complete one alone
             write_json(path if result["complete"] else partial, result)
             if result["complete"]:
@@ -207,5 +205,5 @@ class Bench:
         console.print(bench.table(result))
         for name, why in result["missing"].items():
             console.print(f"{name}: {why}", soft_wrap=True)
-        console.print(f"written: {path}", soft_wrap=True)
+        console.print(f"written: {self.out or bench.default_path(result)}", soft_wrap=True)
         return 0

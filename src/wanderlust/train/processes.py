@@ -25,6 +25,7 @@ import numpy as np
 from wanderlust import devices
 from wanderlust.config import RunConfig, from_json, to_json
 from wanderlust.envs import make_engine
+from wanderlust.errors import UserError
 from wanderlust.train.state import Actor, Parts, assemble, init, sampler
 from wanderlust.train.turns import Collector, Desk, Draws, Log, turn_cuts
 
@@ -90,7 +91,10 @@ class Processes:
         for member in self._members:
             if _stream(member.stdout).readline().decode().strip() != word:
                 self.close()  # which waits for it: now there is a code
-                raise RuntimeError(f"a process that moves worlds has ended (exit code {member.returncode})")
+                raise UserError(
+                    f"a process that moves worlds has ended (exit code {member.returncode}; "
+                    "-9 is often a lack of memory); wanderlust discover --resume RUN goes on from the last checkpoint"
+                )
 
 
 # --- what is shared ------------------------------------------------------------------------------------------------
@@ -146,7 +150,10 @@ def _shared_file(parts: Parts) -> Path:
                 os.unlink(name)
                 raise
             return Path(name)
-    raise OSError(f"no room for {size:,} bytes that processes share, neither in memory nor in {tempfile.gettempdir()}")
+    raise UserError(
+        f"no room for {size:,} bytes that processes share, neither in /dev/shm nor in {tempfile.gettempdir()}; "
+        "make some, or let TMPDIR name a folder that has it"
+    )
 
 
 def open_board(parts: Parts, path: Path) -> Board:
