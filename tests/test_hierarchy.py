@@ -186,6 +186,17 @@ def test_skills_are_chosen_from_minus_two_to_two():
     assert 1.9 < np.abs(chosen.skill).max() <= 2.0
 
 
+def test_skills_that_are_directions_are_chosen_by_their_direction():
+    parts = train.assemble(tiny_config("metra", skills_unit_length=True))
+    learner = make_learner(parts, game_of(parts), get_setting("laptop", "sac"), hold=10)
+    policy, seen = learner.policy(learner.init(KEY)), jax.random.normal(KEY, (99, 4))
+    chosen, decided = jax.jit(lambda k: (learner.explore(policy, seen, k), learner.decide(policy, seen)))(KEY)
+    length = np.linalg.norm(chosen.note, axis=1, keepdims=True)
+    assert length.min() < 0.5 and length.max() > 1  # what SAC learns from is the action as it was drawn
+    np.testing.assert_allclose(chosen.skill, chosen.note / length, rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(decided, axis=1), 1.0, rtol=1e-5)
+
+
 def test_a_full_batch_holds_every_choice():
     kept = SimpleNamespace(size=5)
     rows = np.asarray(learners._rows(kept, KEY, 0, 8))

@@ -8,13 +8,16 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 import wanderlust
+from helpers import tiny_config
 from trained import trained
-from wanderlust import SkillEnv, SkillVectorEnv
+from wanderlust import SkillEnv, SkillVectorEnv, train
 from wanderlust.config import BodyConfig, PointConfig
 from wanderlust.downstream.gym_tasks import TaskVectorEnv
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs import make_world
 from wanderlust.errors import UserError
+from wanderlust.learned import Learned, of_seed
+from wanderlust.skillset import Skills
 
 
 class Hands:
@@ -24,6 +27,9 @@ class Hands:
         self.world = world or make_world(PointConfig())
         self.spec, self.discrete, self.skill_dim = self.world.spec, discrete, 4 if discrete else 2
         self.asked = []
+
+    def nearest(self, z):
+        return z
 
     def act(self, obs, z):
         self.asked.append((np.array(obs), np.array(z)))
@@ -192,6 +198,19 @@ def test_learned_skills_act_by_their_mode(discrete):
     for _ in range(3):
         position = position + skills.act(position, z)
     np.testing.assert_allclose(envs.step(action)[0][:, :2], position, atol=1e-5)
+
+
+def test_of_skills_that_are_directions_the_length_does_not_count():
+    parts = train.assemble(tiny_config("metra", skills_unit_length=True))
+    state = train.init(parts).learner
+    skills = Skills(parts, of_seed(Learned(state.sac.policy, state.method), 0))
+    envs = SkillVectorEnv(skills, make_task("point-goal", **FAR_GOALS), 3, hold=1)
+    assert envs.single_action_space == Box(-2.0, 2.0, (2,), np.float32)
+    envs.reset(seed=0)
+    moved = envs.step(np.array([[2.0, 0.0], [0.1, 0.0], [0.0, 0.0]], np.float32))[0][:, :2]
+    np.testing.assert_allclose(moved[:2], np.tile(skills.act([0, 0], [1, 0]), (2, 1)), atol=1e-6)
+    assert not np.allclose(skills.act([0, 0], [2, 0]), skills.act([0, 0], [1, 0]), atol=1e-3)  # the policy would care
+    assert np.all(np.isfinite(moved))
 
 
 @pytest.mark.parametrize("discrete", [None, 3])

@@ -1,10 +1,11 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
 from wanderlust.config import SkillConfig
-from wanderlust.skills import ContinuousSkills, DiscreteSkills, make_skills
+from wanderlust.skills import BoxSkills, ContinuousSkills, DiscreteSkills, Orders, make_skills
 
 COUNT = 20_000
 
@@ -59,6 +60,34 @@ def test_codes_are_one_at_the_skill_and_negative_elsewhere_with_mean_zero(count)
 
 def test_all_lists_every_skill_once():
     np.testing.assert_array_equal(DiscreteSkills(4).all(), np.eye(4))
+
+
+@pytest.mark.parametrize(
+    ("skills", "is_skill"),
+    [
+        (ContinuousSkills(2), lambda z: True),
+        (ContinuousSkills(3, unit_length=True), lambda z: np.isclose(np.linalg.norm(z), 1.0)),
+        (DiscreteSkills(3), lambda z: sorted(z) == [0.0, 0.0, 1.0]),
+        (BoxSkills(2), lambda z: np.all(np.abs(z) <= 1.0)),
+        (Orders(BoxSkills(2), goal=1), lambda z: np.all(np.abs(z[:2]) <= 1.0)),
+    ],
+)
+def test_no_skill_is_nearer_to_a_vector_than_the_nearest(skills, is_skill):
+    drawn, nearest = draw(skills, 500), jax.jit(jax.vmap(skills.nearest))
+    vectors = np.random.default_rng(0).uniform(-2, 2, (200, skills.size)).astype(np.float32)
+    found = np.asarray(nearest(vectors))
+    assert all(is_skill(z) for z in found)
+    away = np.linalg.norm(vectors - found, axis=1)
+    assert np.all(away[:, None] <= np.linalg.norm(vectors[:, None] - drawn[None], axis=2) + 1e-6)
+    np.testing.assert_allclose(nearest(drawn), drawn, atol=1e-6)
+
+
+def test_the_nearest_direction_has_length_one_wherever_the_vector_ends():
+    nearest = jax.jit(jax.vmap(ContinuousSkills(2, unit_length=True).nearest))
+    vectors = jnp.array([[1.2, -1.6], [0.03, -0.04], [-2.0, 0.0], [1e-30, 1e-30], [0.0, 0.0]])
+    found = np.asarray(nearest(vectors))
+    np.testing.assert_allclose(found[:3], [[0.6, -0.8], [0.6, -0.8], [-1.0, 0.0]], rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-6)  # 0 has no direction, and gets one
 
 
 def test_make_skills_gives_what_the_configuration_says():

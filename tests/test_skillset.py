@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import wanderlust
+from helpers import tiny_config
 from trained import trained
 from wanderlust import train
 from wanderlust.errors import UserError
 from wanderlust.files import ArrayFile
+from wanderlust.learned import Learned, of_seed
 from wanderlust.skillset import Skills
 
 
@@ -112,6 +114,17 @@ def test_skills_are_drawn_from_the_prior(skills, discrete):
     assert set(ones.ravel()) == {0.0, 1.0}
     np.testing.assert_array_equal(ones.sum(axis=1), 1)
     np.testing.assert_allclose(ones.mean(axis=0), 0.25, atol=0.05)
+
+
+def test_the_nearest_skills_to_any_vectors(skills, discrete):
+    np.testing.assert_array_equal(skills.nearest(Z), Z.astype(np.float32))  # normal skills are of any length
+    np.testing.assert_array_equal(discrete.nearest([0.1, -3.0, 0.4, 0.2]), [0, 0, 1, 0])
+    directions = train.assemble(tiny_config("metra", skills_unit_length=True))
+    state = train.init(directions).learner
+    found = Skills(directions, of_seed(Learned(state.sac.policy, state.method), 0)).nearest(Z)
+    np.testing.assert_allclose(found, Z / np.linalg.norm(Z, axis=1, keepdims=True), rtol=1e-5)
+    with pytest.raises(UserError, match=r"z has shape \(3,\); it must be \(2,\) or \(n, 2\)"):
+        skills.nearest([1, 2, 3])
 
 
 def test_a_discrete_skill_by_number_is_its_one_hot(discrete):

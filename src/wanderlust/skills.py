@@ -27,6 +27,10 @@ class SkillSpace(Protocol):
         """The vector by which an inner-product reward measures a skill."""
         ...
 
+    def nearest(self, vector: Float[Array, " skill"]) -> Float[Array, " skill"]:
+        """The skill nearest to a vector that may be none: what is played if somebody chooses that vector."""
+        ...
+
 
 @dataclasses.dataclass(frozen=True)
 class ContinuousSkills:
@@ -53,6 +57,14 @@ class ContinuousSkills:
     def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
         return skill
 
+    def nearest(self, vector: Float[Array, " skill"]) -> Float[Array, " skill"]:
+        """The vector itself, or its direction alone: a policy that has known one length is lost at others."""
+        if not self.unit_length:
+            return vector
+        norm = jnp.linalg.norm(vector)
+        anywhere = jnp.eye(self.dim)[0]  # all directions are as near to 0, so one of them will do
+        return jnp.where(norm > 0, vector / jnp.where(norm > 0, norm, 1.0), anywhere)
+
 
 @dataclasses.dataclass(frozen=True)
 class DiscreteSkills:
@@ -73,6 +85,9 @@ class DiscreteSkills:
 
     def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
         return (skill - 1.0 / self.count) * (self.count / (self.count - 1))
+
+    def nearest(self, vector: Float[Array, " skill"]) -> Float[Array, " skill"]:
+        return jax.nn.one_hot(jnp.argmax(vector), self.count)
 
     def all(self) -> Float[Array, "count skill"]:
         """Every skill, in order."""
@@ -95,6 +110,9 @@ class BoxSkills:
     def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
         return skill
 
+    def nearest(self, vector: Float[Array, " skill"]) -> Float[Array, " skill"]:
+        return jnp.clip(vector, -1.0, 1.0)
+
 
 @dataclasses.dataclass(frozen=True)
 class Orders:
@@ -113,6 +131,10 @@ class Orders:
 
     def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
         return skill
+
+    def nearest(self, vector: Float[Array, " skill"]) -> Float[Array, " skill"]:
+        skill, goal = self.parts(vector)
+        return jnp.concatenate([self.skills.nearest(skill), goal])
 
     def without_goal(self, skill: Float[Array, "*batch skill"]) -> Float[Array, "*batch orders"]:
         """Orders before the first goal is set."""
@@ -136,7 +158,7 @@ def along(skills: SkillSpace, direction: Float[Array, "batch skill"]) -> Float[A
 def guessed(skills: SkillSpace, guess: Float[Array, "batch skill"]) -> Float[Array, "batch skill"]:
     """The skills that a discriminator's output stands for: itself, or the likeliest one."""
     if isinstance(skills, DiscreteSkills):
-        return jax.nn.one_hot(jnp.argmax(guess, axis=1), skills.size)
+        return jax.vmap(skills.nearest)(guess)
     return guess
 
 

@@ -36,6 +36,7 @@ class Skills:
         self._sampled = jax.jit(partial(_sampled, parts))
         self._phi = jax.jit(partial(_phi, parts))
         self._towards = jax.jit(partial(choose_skill, parts))
+        self._nearest = jax.jit(jax.vmap(parts.skills.nearest))
 
     @property
     def spec(self) -> EnvSpec:
@@ -62,6 +63,11 @@ class Skills:
         if n < 1:
             raise UserError(f"cannot sample {n} skills; ask for at least 1")
         return np.asarray(jax.vmap(self._parts.skills.sample)(jax.random.split(jax.random.key(seed), n)))
+
+    def nearest(self, z: ArrayLike) -> NDArray[np.float32]:
+        """The skills nearest to any vectors `z`: of length 1 where all skills are, one-hot rows for discrete ones."""
+        batch, single = self._batch(z, self.skill_dim, "z")
+        return _unbatch(self._nearest(batch), single)
 
     def act(self, obs: ArrayLike, z: ArrayLike, seed: int | None = None) -> NDArray[np.float32]:
         """The action in [-1, 1] that skill `z` takes at `obs`: its mode, or a sample if a seed is given."""

@@ -18,6 +18,7 @@ from wanderlust.downstream.settings import LARGEST_SKILL, Setting
 from wanderlust.ppo import Batch as PpoBatch
 from wanderlust.ppo import Episodes, Ppo, PpoConfig, PpoState, likeliest_choices, sample_choices
 from wanderlust.sac import Batch, Sac, SacState, mode_actions, sample_actions
+from wanderlust.skills import SkillSpace
 from wanderlust.train import Parts
 from wanderlust.train.collection import all_worlds
 
@@ -93,9 +94,10 @@ class Learner(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class SacLearner:
-    """Over continuous skills: an action in [-1, 1]^d is a skill in [-scale, scale]^d."""
+    """Over continuous skills: an action in [-1, 1]^d is the skill nearest to a vector in [-scale, scale]^d."""
 
     sac: Sac
+    skills: SkillSpace
     setting: Setting
     turns: int
     """Of an epoch, at most."""
@@ -113,10 +115,13 @@ class SacLearner:
 
     def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Chosen:
         action, _ = sample_actions(policy, seen, _no_skill(seen), key)
-        return Chosen(self.scale * action, action)
+        return Chosen(self._skill(action), action)
 
     def decide(self, policy: Any, seen: Float[Array, "worlds seen"]) -> Float[Array, "worlds skill"]:
-        return self.scale * mode_actions(policy, seen, _no_skill(seen))
+        return self._skill(mode_actions(policy, seen, _no_skill(seen)))
+
+    def _skill(self, action: Float[Array, "worlds skill"]) -> Float[Array, "worlds skill"]:
+        return jax.vmap(self.skills.nearest)(self.scale * action)
 
     def memory(self) -> Any:
         seen, action, nothing = jnp.zeros(self.sac.obs_dim), jnp.zeros(self.sac.action_dim), jnp.zeros(())
@@ -198,7 +203,7 @@ def make_learner(parts: Parts, game: Game, setting: Setting, hold: int) -> SacLe
     if isinstance(setting.learner, PpoConfig):
         return PpoLearner(Ppo(setting.learner, seen, parts.skills.size), setting, turns)
     scale = 1.0 if parts.config.skills.kind == "box" else LARGEST_SKILL
-    return SacLearner(Sac(setting.learner, seen, 0, parts.skills.size), setting, turns, scale)
+    return SacLearner(Sac(setting.learner, seen, 0, parts.skills.size), parts.skills, setting, turns, scale)
 
 
 def _no_skill(seen: Float[Array, "*batch seen"]) -> Float[Array, "*batch 0"]:

@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 from wanderlust.downstream.gym_tasks import PlayingVectorEnv, SingleEnv
 from wanderlust.downstream.settings import LARGEST_SKILL
 from wanderlust.downstream.tasks import Task, make_task
+from wanderlust.envs.gym_base import Moved
 from wanderlust.errors import UserError
 from wanderlust.skillset import Skills
 
 
 class SkillVectorEnv(PlayingVectorEnv):
-    """Many worlds of a task whose actions are skills: z in [-2, 2]^d (clipped), or the number of a discrete skill."""
+    """Many worlds of a task whose actions are skills: z in [-2, 2]^d (clipped), or the number of a discrete skill.
+
+    Where skills are directions (`skills.unit_length`), that of z is what counts.
+    """
 
     def __init__(
         self,
@@ -50,10 +54,17 @@ class SkillVectorEnv(PlayingVectorEnv):
             action = Box(-LARGEST_SKILL, LARGEST_SKILL, (skills.skill_dim,), np.float32)
         super().__init__(made, skills.world, action, num_envs, hold, threads, autoreset_mode)
 
-    def _act(self, actions: NDArray[Any], obs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _move(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> Moved:
+        return super()._move(self._chosen(actions), waiting)
+
+    def _chosen(self, actions: NDArray[Any]) -> NDArray[np.float32]:
+        """The skills that actions stand for."""
         if self._skills.discrete:
-            return self._skills.act(obs, np.eye(self._skills.skill_dim, dtype=np.float32)[actions])
-        return self._skills.act(obs, np.clip(actions, -LARGEST_SKILL, LARGEST_SKILL))
+            return np.eye(self._skills.skill_dim, dtype=np.float32)[actions]
+        return self._skills.nearest(np.clip(actions, -LARGEST_SKILL, LARGEST_SKILL))
+
+    def _act(self, actions: NDArray[Any], obs: NDArray[np.float32]) -> NDArray[np.float32]:
+        return self._skills.act(obs, actions)
 
 
 class SkillEnv(SingleEnv):
