@@ -150,6 +150,9 @@ def test_a_run_begins_with_the_networks_of_another_and_with_numbers_of_its_own(t
     assert (facts["epoch"], facts["env_steps"]) == (4, trained().metrics()[-1]["env_steps"])
     stopped = discovery.run_training(run, budget_seconds=1e-9, quiet=True)
     assert stopped.epoch == 2 and run.config.schedule.hold == 3
+    third = discovery.start(config, tmp_path / "third", run.path)
+    last = json.loads((third.path / "provenance.json").read_text())["began_with"]
+    assert (last["epoch"], last["began_with"]) == (2, facts)  # and what that one began with
     moved = ArrayFile(run.checkpoints()[2])
     assert any(moved.read(name).tobytes() != after.read(name).tobytes() for name in learner)
 

@@ -17,6 +17,7 @@ from wanderlust.evaluate import evaluate
 from wanderlust.files import ArrayFile, write_arrays
 from wanderlust.metrics import coverage
 from wanderlust.nets import normalise
+from wanderlust.runs import Run
 from wanderlust.skillset import open_source
 from wanderlust.zoo import Deviation, open_entry, publish, summaries, zoo_folder
 
@@ -322,20 +323,32 @@ def test_the_seed_that_covers_most_is_taken_unless_another_is_asked_for(command_
     assert "| seed | 2, one of 3 |" in (here / "other/last/card.md").read_text()
 
 
+def test_the_summary_says_that_skills_changed_within_episodes(here):
+    run = copy_of(trained(), here / "run")
+    config = json.loads((run.path / "config.json").read_text())
+    config["schedule"]["hold"] = 3
+    (run.path / "config.json").write_text(json.dumps(config))
+    _, facts = publish(Run.open(run.path), "one")
+    summary = r"2-D skills of point by lsd, another every 3 steps in training, recipe custom: \d+ bins"
+    assert re.fullmatch(summary, facts["summary"])
+
+
 def test_a_card_says_how_it_was_made_and_not_where(here):
     run = copy_of(trained(), here / "run")
     record = json.loads((run.path / "provenance.json").read_text())
     record.update(command=f"wanderlust discover --config {here}/my.json --out={here}/run", commit="abc123+")
     record["device"].update(kind="Some | Device", cpu_cores=96)
     first = {"command": f"wanderlust discover --out {here}/first", "commit": "def", "epoch": 9, "env_steps": 1234}
-    record["began_with"] = first
+    second = {"command": f"wanderlust discover --out {here}/second", "commit": "fed", "epoch": 7, "env_steps": 99}
+    record["began_with"] = {**second, "began_with": first}
     (run.path / "provenance.json").write_text(json.dumps(record))
     folder, facts = publish(run, "one")
     card = (folder / "card.md").read_text()
     for part in (
         "| command | `wanderlust discover --config my.json --out=run` |",
         "| commit | `abc123+` |",
-        "| began with | the networks of `wanderlust discover --out first` at epoch 9, 1,234 environment steps |",
+        "| began with | the networks of `wanderlust discover --out second` at epoch 7, 99 environment steps, which "
+        "began with the networks of `wanderlust discover --out first` at epoch 9, 1,234 environment steps |",
         "| machine | Some \\| Device, 96 CPU cores |",
         "| environment steps | 80 (epoch 4) |",
         f"| training | {run.metrics()[-1]['train_seconds']:,.0f} s |",

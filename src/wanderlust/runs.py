@@ -136,7 +136,9 @@ class Run:
         """Note in the provenance what another run had learned when this one began with it."""
         theirs, last = other._provenance(), next((r for r in other.metrics() if r["epoch"] == epoch), {})
         facts = {"command": theirs.get("command"), "commit": theirs.get("commit"), "epoch": epoch}
-        record = {**self._provenance(), "began_with": {**facts, "env_steps": last.get("env_steps")}}
+        facts |= {"env_steps": last.get("env_steps")}
+        facts |= {"began_with": theirs["began_with"]} if "began_with" in theirs else {}
+        record = {**self._provenance(), "began_with": facts}
         write_json(self.path / "provenance.json", record)
 
     def _provenance(self) -> dict[str, Any]:

@@ -55,6 +55,8 @@ LARGEST_SKILLS = 64 * 2**20
 """Bytes of skills.safetensors: sixteen million numbers in float32, several times what any recipe has."""
 LARGEST_TEXT = 2**18
 """Bytes of config.json and card.json."""
+LONGEST_CELL = 2000
+"""Characters in a cell of a card: whole commands, and what strangers may have put there is cut off."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
@@ -243,9 +245,9 @@ def _object(path: Path, what: str) -> dict[str, Any]:
     return data
 
 
-def _one_line(text: str) -> str:
+def _one_line(text: str, longest: int = 160) -> str:
     words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return words if len(words) <= 160 else f"{words[:159]}…"
+    return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
 # --- publishing ------------------------------------------------------------------------------------------------------
@@ -399,11 +401,12 @@ def _facts(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str, 
     last: dict[str, Any] = ([row for row in run.metrics() if row["epoch"] <= epoch] or [{}])[-1]
     per_seed = {measure: evaluation["metrics"][measure]["per_seed"] for measure in MEASURES}
     skills = f"{config.skills.size}{'-D' if config.skills.kind == 'continuous' else ' discrete'} skills"
-    covered = round(per_seed["coverage_mode"][seed])
+    changing = f", another every {config.schedule.hold} steps in training" if config.schedule.hold else ""
+    made = f"by {config.method}{changing}, recipe {config.recipe}"
     return {
         "format": FORMAT,
         "name": name,
-        "summary": f"{skills} of {config.env.name} by {config.method}, recipe {config.recipe}: {covered:,} bins",
+        "summary": f"{skills} of {config.env.name} {made}: {round(per_seed['coverage_mode'][seed]):,} bins",
         "env": config.env.name,
         "method": str(config.method),
         "skills": skills,
@@ -431,10 +434,11 @@ def _facts(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str, 
 
 
 def _beginning(record: Any) -> dict[str, Any] | None:
-    """The run before, with whose networks this one began, if there was one."""
+    """The run before, with whose networks this one began, if there was one; and the one before that."""
     if not isinstance(record, dict):
         return None
-    return {**record, "command": without_folders(str(record.get("command") or ""))}
+    told = {**record, "command": without_folders(str(record.get("command") or ""))}
+    return told | {"began_with": _beginning(record["began_with"])} if "began_with" in record else told
 
 
 def without_folders(command: str) -> str:
@@ -478,7 +482,8 @@ MEASURES = {
 def _told(before: Mapping[str, Any]) -> str:
     """What a run began with, in words."""
     steps = f", {before['env_steps']:,} environment steps" if isinstance(before.get("env_steps"), int) else ""
-    return f"the networks of `{before['command'] or 'an unknown run'}` at epoch {before['epoch']}{steps}"
+    told = f"the networks of `{before['command'] or 'an unknown run'}` at epoch {before['epoch']}{steps}"
+    return f"{told}, which began with {_told(before['began_with'])}" if before.get("began_with") else told
 
 
 def _card(facts: Mapping[str, Any], position_dims: int) -> str:
@@ -561,5 +566,6 @@ def _number(x: float) -> str:
 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    cells = [head, ["---"] * len(head), *([_one_line(cell).replace("|", "\\|") for cell in row] for row in rows)]
+    safe = [[_one_line(cell, LONGEST_CELL).replace("|", "\\|") for cell in row] for row in rows]
+    cells = [head, ["---"] * len(head), *safe]
     return [f"| {' | '.join(row)} |" for row in cells]
