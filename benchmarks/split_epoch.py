@@ -1,10 +1,10 @@
 """Where an epoch of the published recipe goes when the worlds are moved by MuJoCo on the host.
 
-python benchmarks/split_epoch.py OUT.json [--ways driver 2x8 10p1 ...] [--desk gpu] [--desk-cores 4] [--epochs 20]
+python benchmarks/split_epoch.py OUT.json [--ways driver 2x8 10p2 ...] [--desk gpu] [--desk-cores 4] [--epochs 20]
 
 Ant, 20 worlds, seed 0. A way is GROUPSxTHREADS: how many groups the worlds go in, each with a thread of its own, and
-how many threads move each; GROUPSpTHREADS: the same with a process for each group; `driver`: the driver's own; `still`:
-threads again with worlds that stay where they are, which is what is left without physics.
+how many threads move each; PROCESSESpWORLDS: so many processes, for so many worlds at a time; `driver`: the driver's
+own; `still`: threads again with worlds that stay where they are, which is what is left without physics.
 Threads choose actions at the desk, on the CPU or on the GPU; the desk may have cores of its own, which physics then
 leaves alone. OUT.json grows as it goes.
 """
@@ -94,7 +94,7 @@ def known_way(text: str) -> str:
     """For argparse: refuse what is no way."""
     if text not in ("driver", "still") and not WAY.fullmatch(text):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no way; it must be driver, still, 2x8 (threads) or 10p1 (processes)"
+            f"{text!r} is no way; it must be driver, still, 2x8 (threads) or 10p2 (processes)"
         )
     return text
 
@@ -105,10 +105,10 @@ def make(parts: train.Parts, way: str, desk_on_host: bool) -> Crew:
     if way == "still":
         return Threads(dataclasses.replace(parts, engine=Still()), 2, desk)
     ((count, kind, each),) = WAY.findall(way)
-    groups, threads = int(count), int(each)
     if kind == "p":
-        return Processes(parts, groups, threads)
-    return Threads(dataclasses.replace(parts, engine=CEngine(parts.world, groups * threads)), groups, desk)
+        return Processes(parts, int(count), int(each))
+    engine = CEngine(parts.world, int(count) * int(each))
+    return Threads(dataclasses.replace(parts, engine=engine), int(count), desk)
 
 
 def keep_apart(desk_cores: int) -> None:

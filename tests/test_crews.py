@@ -31,7 +31,7 @@ def point():
     parts = train.assemble(
         tiny_config(driver="split", seeds=2, method="vic", schedule_steps=3, env_start_range=2.0, schedule_worlds=6)
     )
-    crew = Processes(parts, groups=2)
+    crew = Processes(parts, members=2, each=2)  # three lines for two of them
     yield parts, crew
     crew.close()
 
@@ -57,6 +57,36 @@ def test_some_steps_of_a_collection_are_the_first_of_all(point):
     np.testing.assert_array_equal(some.last, whole.turns[2])
 
 
+def test_it_does_not_matter_who_moves_worlds_for_how_long(point, monkeypatch):
+    parts, crew = point
+    driver, state = train.SplitDriver(parts, crew), train.init(parts)
+    whole = driver.collect(state)[1]
+    told = []
+    monkeypatch.setattr(processes, "STEPS_AT_ONCE", 1)
+    tell = processes._tell
+    monkeypatch.setattr(
+        processes, "_tell", lambda member, order: (told.append((member.pid, order)), tell(member, order))
+    )
+    jax.tree.map(np.testing.assert_array_equal, driver.collect(state)[1], whole)
+    orders = [[int(word) for word in order.split()[1:]] for _, order in told]
+    assert sorted(orders) == [[line, step, step + 1] for line in range(3) for step in range(3)]
+    assert len({pid for pid, _ in told}) == 2  # both had something to do
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not tie processes to cores")
+def test_each_process_stays_on_a_core(point):
+    parts, crew = point
+    train.SplitDriver(parts, crew).collect(train.init(parts))  # now both have begun
+    theirs = [os.sched_getaffinity(member.pid) for member in crew._members]
+    assert [len(cores) for cores in theirs] == [1, 1]
+    assert len(set.union(*theirs)) == min(2, len(os.sched_getaffinity(0)))
+
+
+def test_lines_are_of_one_length(point):
+    with pytest.raises(ValueError, match="6 worlds cannot be had in lines of 4"):
+        Processes(point[0], members=1, each=4)
+
+
 def test_a_log_stays_as_it_is_when_worlds_move_on(point):
     parts, crew = point
     driver, state = train.SplitDriver(parts, crew), train.init(parts)
@@ -69,7 +99,7 @@ def test_a_log_stays_as_it_is_when_worlds_move_on(point):
 def test_processes_are_told_when_one_of_them_ends_and_leave_nothing_behind():
     before = shared_files()
     parts = train.assemble(tiny_config(driver="split"))
-    crew = Processes(parts, groups=2)
+    crew = Processes(parts, members=2, each=1)
     assert len(shared_files()) == len(before) + 1
     driver, state = train.SplitDriver(parts, crew), train.init(parts)
     driver.collect(state)
@@ -84,15 +114,15 @@ def test_processes_are_told_when_one_of_them_ends_and_leave_nothing_behind():
 
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_another(monkeypatch):
     parts = train.assemble(tiny_config(driver="split"))
-    crew = Processes(parts, groups=1)
+    crew = Processes(parts, members=1, each=2)
     driver, state = train.SplitDriver(parts, crew), train.init(parts)
     driver.collect(state)
 
-    def interrupted(word):
+    def interrupted(member, word):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(crew, "_hear_all", interrupted)
+        patched.setattr(crew, "_hear", interrupted)
         driver.collect(state)
     with pytest.raises(RuntimeError, match="the processes that move worlds have ended"):
         driver.collect(state)
@@ -108,7 +138,7 @@ def test_processes_that_need_other_memory_are_refused(tmp_path):
 
 def test_a_crew_that_is_forgotten_ends():
     before = shared_files()
-    crew = Processes(train.assemble(tiny_config(driver="split")), groups=1)
+    crew = Processes(train.assemble(tiny_config(driver="split")), members=1, each=1)
     members = crew._members
     del crew
     gc.collect()
@@ -122,13 +152,13 @@ def test_without_room_for_what_is_shared_there_is_one_line(monkeypatch):
 
     monkeypatch.setattr(processes.tempfile, "mkstemp", full)
     with pytest.raises(UserError, match=r"no room for [\d,]+ bytes that processes share.* TMPDIR"):
-        Processes(train.assemble(tiny_config(driver="split")), groups=1)
+        Processes(train.assemble(tiny_config(driver="split")), members=1, each=1)
 
 
 def test_orders_that_change_are_for_threads():
     parts = train.assemble(tiny_config(driver="split", schedule_hold=2))
     with pytest.raises(ValueError, match="orders that change within an episode"):
-        Processes(parts, groups=1)
+        Processes(parts, members=1, each=2)
 
 
 @pytest.fixture
@@ -138,7 +168,7 @@ def ant():
 
 
 def test_processes_move_bodies_as_threads_do(ant):
-    crew = Processes(ant, groups=2, threads=2)
+    crew = Processes(ant, members=2, each=1)
     state = train.init(ant)
     apart, here = (train.SplitDriver(ant, by).collect(state)[1] for by in (crew, Threads(ant, 2)))
     crew.close()
@@ -149,7 +179,7 @@ def test_processes_move_bodies_as_threads_do(ant):
 
 def test_processes_are_for_few_bodies_of_a_gpu_on_many_cores(ant, monkeypatch):
     made = []
-    monkeypatch.setattr(crews, "Processes", lambda parts, groups: made.append(groups))
+    monkeypatch.setattr(crews, "Processes", lambda parts, members, each: made.append((members, each)))
 
     def with_schedule(**changes):
         schedule = dataclasses.replace(ant.config.schedule, **changes)
@@ -162,11 +192,11 @@ def test_processes_are_for_few_bodies_of_a_gpu_on_many_cores(ant, monkeypatch):
         return "threads" if isinstance(make_crew(parts), Threads) else made[0]
 
     few = with_schedule(worlds=20)
-    assert chosen(few, 16) == 10
-    assert chosen(few, 8) == 5
+    assert chosen(few, 16) == (10, 2)
+    assert chosen(few, 8) == (8, 2)
     assert chosen(few, 7) == "threads"
     assert chosen(few, 16, backend="cpu") == "threads"
-    assert chosen(with_schedule(worlds=19), 16) == "threads"  # one process would leave 15 cores idle
+    assert chosen(with_schedule(worlds=19), 16) == (16, 1)
     assert chosen(with_schedule(worlds=40), 16) == "threads"
     assert chosen(with_schedule(worlds=20, hold=2), 16) == "threads"
     assert isinstance(ant.engine, CEngine)

@@ -1,14 +1,16 @@
-"""A crew of processes: each moves some of the worlds, and all share a piece of memory with the one that learns.
+"""A crew of processes: whoever is free moves some of the worlds, and all share memory with the one that learns.
 
 A step takes less than a millisecond. Threads of one interpreter that meet twice in it wait for each other, and for the
-threads of the engine to wake up; processes have nothing to wait for until a collection is over.
+threads of the engine to wake up; a process moves its worlds for many steps before it waits for anyone.
 """
 
+import collections
 import contextlib
 import dataclasses
 import json
 import mmap
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -40,61 +42,84 @@ os.dup2(2, 1)  # what a library prints is no answer
 from wanderlust.train.processes import move_worlds
 move_worlds(answers)
 """
-ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
-"""For XLA: the cores belong to the other processes."""
+STEPS_AT_ONCE = 25
+"""Steps that worlds are moved before whoever is free takes them on: cores are not equally fast, nor always free."""
 
 
 class Processes:
-    """Groups of worlds, each in a process of its own."""
+    """Worlds in lines of a few, which processes take on in turns."""
 
-    def __init__(self, parts: Parts, groups: int, threads: int = 1) -> None:
-        """Start them; each moves its worlds by so many threads. They take seconds, which the first collection waits."""
+    def __init__(self, parts: Parts, members: int, each: int) -> None:
+        """Start so many, for lines of `each` worlds. They take seconds, which the first collection waits."""
         if parts.hold:
             raise ValueError("processes know nothing of orders that change within an episode")
+        if parts.config.schedule.worlds % each:
+            raise ValueError(f"{parts.config.schedule.worlds} worlds cannot be had in lines of {each}")
         path = _shared_file(parts)
         self._members: list[subprocess.Popen[bytes]] = []
         self._end = weakref.finalize(self, _end, self._members, path)
-        self._board = open_board(parts, path)
+        self._board, self._lines = open_board(parts, path), parts.config.schedule.worlds // each
+        self._collections = 0
         config = to_json(dataclasses.replace(parts.config, engine=parts.engine.name))
-        for group in range(groups):
+        for member in range(members):
             self._members.append(_start())
-            _tell(self._members[-1], json.dumps([config, str(path), group, groups, threads]))
+            _tell(self._members[-1], json.dumps([config, str(path), member, each]))
         self._path: Path | None = path
 
     def collect(self, actor: Actor, steps: int, desk: Desk, draws: Draws) -> Log:
         """What happens in so many steps from this first turn."""
         if not self._end.alive:
             raise RuntimeError("the processes that move worlds have ended")
+        board = self._board
         try:
             if self._path is not None:
-                self._hear_all("ready")
+                for member in self._members:
+                    self._hear(member, "ready")
                 self._path.unlink()  # everyone has it open: nothing is left behind, however this ends
                 self._path = None
-            given = jax.device_get([*jax.tree.leaves(actor), desk.turn, draws.turns])
-            for place, x in zip(self._board.given, given, strict=True):
+            given = jax.device_get([*jax.tree.leaves(actor), draws.turns, desk.turn])
+            for place, x in zip([*board.actor, board.draws, board.turn], given, strict=True):
                 place[...] = x
-            for member in self._members:
-                _tell(member, str(steps))
-            self._hear_all("done")
+            self._collections += 1
+            self._share_out(steps)
         except BaseException:  # Ctrl-C, too: an answer that nobody waited for would be taken for that to the next order
             self.close()
             raise
-        log = self._board.log
-        return Log(log.turns[:steps].copy(), log.after[:steps].copy(), log.last.copy())
+        return Log(board.turns[:steps].copy(), board.after[:steps].copy(), board.turn.copy())
+
+    def _share_out(self, steps: int) -> None:
+        """Have all lines moved through so many steps: the one that has waited longest, by the one that has."""
+        waiting = collections.deque((line, 0) for line in range(self._lines))
+        free = collections.deque(self._members)
+        at_work: dict[subprocess.Popen[bytes], tuple[int, int]] = {}
+        with selectors.DefaultSelector() as answers:
+            for member in self._members:
+                answers.register(_stream(member.stdout), selectors.EVENT_READ, member)
+            while waiting or at_work:
+                while waiting and free:
+                    line, begin = waiting.popleft()
+                    end = min(begin + STEPS_AT_ONCE, steps)
+                    _tell(free[0], f"{self._collections} {line} {begin} {end}")
+                    at_work[free.popleft()] = line, end
+                for key, _ in answers.select():
+                    self._hear(key.data, "done")
+                    line, end = at_work.pop(key.data)
+                    free.append(key.data)
+                    if end < steps:
+                        waiting.append((line, end))
 
     def close(self) -> None:
         """End them. To forget this object does so, too."""
         self._end()
 
-    def _hear_all(self, word: str) -> None:
-        """Wait until each has said this."""
-        for member in self._members:
-            if _stream(member.stdout).readline().decode().strip() != word:
-                self.close()  # which waits for it: now there is a code
-                raise UserError(
-                    f"a process that moves worlds has ended (exit code {member.returncode}; "
-                    "-9 is often a lack of memory); wanderlust discover --resume RUN goes on from the last checkpoint"
-                )
+    def _hear(self, member: subprocess.Popen[bytes], word: str) -> None:
+        """Wait until it has said this."""
+        if _stream(member.stdout).readline().decode().strip() != word:
+            self.close()  # which waits for it: now there is a code
+            raise UserError(
+                f"a process that moves worlds has ended (exit code {member.returncode}; "
+                "-9 is often a lack of memory); wanderlust discover --resume RUN goes on from the last checkpoint"
+            )
 
 
 # --- what is shared ------------------------------------------------------------------------------------------------
@@ -103,18 +128,21 @@ class Processes:
 class Board(NamedTuple):
     """Arrays in shared memory; everyone who has the parts knows where they are."""
 
-    given: list[Any]
-    """Written before a collection: what chooses actions, the first turn, and all that is random (`Draws.turns`)."""
-    log: Log
-    """Written by those who move worlds."""
+    actor: list[Any]
+    """What chooses actions: written before a collection, as are the next two."""
+    draws: Any
+    """All that is random (`Draws.turns`)."""
+    turn: Any
+    """Where worlds stand: the first turn of a collection, and in the end the last."""
+    turns: Any
+    """Written by those who move worlds: what `Log` has."""
+    after: Any
 
-    def of_group(self, group: int, groups: int) -> "Board":
-        """The same with some of the worlds only."""
-        *actor, turn, draws = self.given
-        size = turn.shape[1] // groups
-        some = slice(group * size, (group + 1) * size)
-        log = Log(self.log.turns[:, :, some], self.log.after[:, :, some], self.log.last[:, some])
-        return Board([*actor, turn[:, some], draws[:, :, some]], log)
+    def of_line(self, line: int, each: int) -> "Board":
+        """The same with the worlds of one line."""
+        some = slice(line * each, (line + 1) * each)
+        draws, turns, after = (x[:, :, some] for x in (self.draws, self.turns, self.after))
+        return Board(self.actor, draws, self.turn[:, some], turns, after)
 
 
 def _forms(parts: Parts) -> list[jax.ShapeDtypeStruct]:
@@ -122,7 +150,7 @@ def _forms(parts: Parts) -> list[jax.ShapeDtypeStruct]:
     schedule, cuts = parts.config.schedule, turn_cuts(parts)
     turn = (parts.config.seeds, schedule.worlds, cuts.start + 1 + parts.world.spec.action_dim)
     after = (*turn[:2], cuts.state)
-    shapes = (turn, (schedule.steps, *turn), (schedule.steps, *turn), (schedule.steps, *after), turn)
+    shapes = ((schedule.steps, *turn), turn, (schedule.steps, *turn), (schedule.steps, *after))
     return [*jax.tree.leaves(_actor_form(parts)), *(jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes)]
 
 
@@ -167,20 +195,19 @@ def open_board(parts: Parts, path: Path) -> Board:
             f"processes share {len(memory):,} bytes, and one of them needs {end:,}: JAX is set otherwise"
         )
     arrays = [np.ndarray(form.shape, form.dtype, memory, at) for form, at in zip(forms, places, strict=True)]
-    return Board(arrays[:-3], Log(*arrays[-3:]))
+    return Board(arrays[:-4], *arrays[-4:])
 
 
 # --- one of them ---------------------------------------------------------------------------------------------------
 
 
 def _start() -> subprocess.Popen[bytes]:
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {ONE_THREAD}".strip()
     path = os.pathsep.join(x or str(Path.cwd()) for x in sys.path)
     return subprocess.Popen(
         [sys.executable, "-P", "-c", PROGRAM],  # -P: modules come from where this process has them, and nowhere else
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "PYTHONPATH": path},
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path},
     )
 
 
@@ -216,18 +243,27 @@ def move_worlds(answers: BinaryIO) -> None:
     lines = sys.stdin.buffer
     if not (first := lines.readline()):
         return  # whoever started it has ended
-    config, path, group, groups, threads = json.loads(first)
+    config, path, member, each = json.loads(first)
+    _stay_on_core(member)
     devices.prepare(1)
     parts = assemble(from_json(RunConfig, config, "the configuration"))
-    collector = Collector(parts, make_engine(parts.world, parts.config.engine, threads))
-    board = open_board(parts, Path(path)).of_group(group, groups)
-    structure = jax.tree.structure(_actor_form(parts))
+    collector = Collector(parts, make_engine(parts.world, parts.config.engine, threads=1))
+    whole, structure = open_board(parts, Path(path)), jax.tree.structure(_actor_form(parts))
     answers.write(b"ready\n")
-    for line in lines:
-        *actor, turn, draws = (jnp.array(x) for x in board.given)
-        policy = jax.tree.unflatten(structure, actor)
-        log = collector(policy, int(line), Desk(jnp.int32(0), turn), Draws(draws, ()))
-        board.log.turns[: int(line)] = log.turns
-        board.log.after[: int(line)] = log.after
-        board.log.last[...] = log.last
+    actor: Any = None
+    known = 0
+    for order in lines:
+        collection, line, begin, end = (int(word) for word in order.split())
+        if collection != known:  # no copy: nobody writes there while worlds are moved
+            known, actor = collection, jax.tree.unflatten(structure, jax.device_put(whole.actor))
+        board = whole.of_line(line, each)
+        desk, draws = Desk(jnp.int32(begin), jnp.array(board.turn)), Draws(jnp.array(board.draws), ())
+        board.turns[begin:end], board.after[begin:end], board.turn[...] = collector(actor, end - begin, desk, draws)
         answers.write(b"done\n")
+
+
+def _stay_on_core(member: int) -> None:
+    """One core each: XLA then starts one thread, not as many as there are cores, and wakes up nobody elsewhere."""
+    if hasattr(os, "sched_setaffinity"):
+        mine = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {mine[member % len(mine)]})
