@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -18,6 +19,7 @@ from wanderlust.errors import UserError
 from wanderlust.train import crews, processes
 from wanderlust.train.crews import Threads, make_crew
 from wanderlust.train.processes import Processes
+from wanderlust.train.turns import Collector, Desk, turn_cuts
 
 
 def shared_files():
@@ -68,7 +70,7 @@ def test_it_does_not_matter_who_moves_worlds_for_how_long(point, monkeypatch):
         processes, "_tell", lambda member, order: (told.append((member.pid, order)), tell(member, order))
     )
     jax.tree.map(np.testing.assert_array_equal, driver.collect(state)[1], whole)
-    orders = [[int(word) for word in order.split()[1:]] for _, order in told]
+    orders = [[int(word) for word in order.split()] for _, order in told]
     assert sorted(orders) == [[line, step, step + 1] for line in range(3) for step in range(3)]
     assert len({pid for pid, _ in told}) == 2  # both had something to do
 
@@ -94,6 +96,25 @@ def test_a_log_stays_as_it_is_when_worlds_move_on(point):
     kept = jax.tree.map(np.copy, log)
     driver.collect(state._replace(key=jax.random.split(jax.random.key(9), 2)))
     jax.tree.map(np.testing.assert_array_equal, log, kept)
+
+
+def test_worlds_whose_episodes_are_over_before_they_are_taken_on_stay_where_they_are():
+    parts = train.assemble(tiny_config(driver="split", schedule_collect="episodes", schedule_method_batch=8))
+    asked = {}
+
+    class Asking(Threads):
+        def collect(self, actor, steps, desk, draws):
+            asked.update(actor=actor, desk=desk, draws=draws)
+            return super().collect(actor, steps, desk, draws)
+
+    train.SplitDriver(parts, Asking(parts, 1)).collect(train.init(parts))
+    assert parts.waits
+    turn = np.array(asked["desk"].turn)
+    turn[..., turn_cuts(parts).start] = parts.world.spec.episode_length
+    log = Collector(parts, parts.engine)(asked["actor"], 2, Desk(jnp.int32(3), jnp.array(turn)), asked["draws"])
+    np.testing.assert_array_equal(log.turns, [turn, turn])
+    np.testing.assert_array_equal(log.after, [turn[..., : turn_cuts(parts).state]] * 2)
+    np.testing.assert_array_equal(log.last, turn)
 
 
 def test_processes_are_told_when_one_of_them_ends_and_leave_nothing_behind():

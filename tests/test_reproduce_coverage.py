@@ -16,6 +16,7 @@ from wanderlust.errors import UserError
 from wanderlust.files import ArrayFile
 from wanderlust.recipes import get_recipe
 from wanderlust.reproduce import coverage
+from wanderlust.reproduce.study import amount
 from wanderlust.runs import Run
 
 TINY = ("method.hidden=[8]", "sac.hidden=[8]", "schedule.worlds=4", "schedule.sac_batch=16", "log_every=2")
@@ -354,3 +355,12 @@ def test_the_help_teaches(command_line):
     assert code == 0
     assert "wanderlust reproduce coverage --recipe fast" in out
     assert "--only lsd --only diayn-xyo --only random" in out
+
+
+def test_a_table_says_from_where_to_where_the_updates_go():
+    def row(steps, sac, phi):
+        return {"epochs": 1, "env_steps_per_seed": steps, "updates_per_seed": {"sac": sac, "phi": phi}}
+
+    rows = {"lsd": row(4_000, 40, 40), "edl": row(4_000, 40, 20), "ibol": row(4_100, 2_000, 2)}
+    assert amount(rows) == "4,000 to 4,100 environment steps, 40 to 2,000 SAC updates and 2 to 40 of phi"
+    assert amount({"random": {"epochs": 0}}) == "no training"

@@ -84,6 +84,8 @@ def test_no_skill_is_nearer_to_a_vector_than_the_nearest(skills, is_skill):
 
 def test_the_nearest_direction_has_length_one_wherever_the_vector_ends():
     nearest = jax.jit(jax.vmap(ContinuousSkills(2, unit_length=True).nearest))
+    extreme = np.array([[3e19, 4e19], [3e-30, -4e-30], [np.nan, 0.0]], np.float32)
+    np.testing.assert_allclose(nearest(extreme), [[0.6, 0.8], [0.6, -0.8], [np.nan, np.nan]], rtol=1e-6)
     vectors = jnp.array([[1.2, -1.6], [0.03, -0.04], [-2.0, 0.0], [1e-30, 1e-30], [0.0, 0.0]])
     found = np.asarray(nearest(vectors))
     np.testing.assert_allclose(found[:3], [[0.6, -0.8], [0.6, -0.8], [-1.0, 0.0]], rtol=1e-6)

@@ -323,6 +323,39 @@ def test_the_seed_that_covers_most_is_taken_unless_another_is_asked_for(command_
     assert "| seed | 2, one of 3 |" in (here / "other/last/card.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("device", []),
+        ("versions", "jax"),
+        ("resumed", 3),
+        ("time", 1.5),
+        ("commit", {}),
+        ("command", ["wanderlust"]),
+        ("began_with", {}),
+        ("began_with", {"epoch": 1, "began_with": {"commit": "a"}}),
+    ],
+)
+def test_a_provenance_that_nobody_here_has_written_is_refused_in_one_line(here, entry, value):
+    run = copy_of(trained(), here / "run")
+    record = json.loads((run.path / "provenance.json").read_text())
+    (run.path / "provenance.json").write_text(json.dumps({**record, entry: value}))
+    with pytest.raises(wanderlust.UserError, match=rf"provenance.json is damaged: {entry} is not what it should be"):
+        publish(run, "one")
+    with pytest.raises(wanderlust.UserError, match=rf"{entry} is not what it should be; delete it to go on without it"):
+        run.resumed()
+    assert not list((here / "zoo").iterdir())  # nothing half-written
+
+
+@pytest.mark.parametrize("depth", [101, 3_000, 200_000])
+def test_a_line_of_runs_without_an_end_is_refused(here, depth):
+    run = copy_of(trained(), here / "run")
+    line = '{"epoch": 1, "began_with": ' * depth + "null" + "}" * depth
+    (run.path / "provenance.json").write_text(f'{{"began_with": {line}}}')
+    with pytest.raises(wanderlust.UserError, match=r"provenance\.json is damaged"):
+        publish(run, "one")
+
+
 def test_the_summary_says_that_skills_changed_within_episodes(here):
     run = copy_of(trained(), here / "run")
     config = json.loads((run.path / "config.json").read_text())

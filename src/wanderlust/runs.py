@@ -124,31 +124,34 @@ class Run:
 
     def commit(self) -> str | None:
         """The commit the run was started from, as far as its provenance says."""
-        return self._provenance().get("commit")
+        return self.record().get("commit")
 
     def resumed(self) -> None:
         """Note in the provenance that the run goes on, and where."""
-        record = self._provenance()
-        record.setdefault("resumed", []).append(provenance(self.config))
+        record = self.record()
+        record["resumed"] = [*(record.get("resumed") or []), provenance(self.config)]
         write_json(self.path / "provenance.json", record)
 
     def began_with(self, other: "Run", epoch: int) -> None:
         """Note in the provenance what another run had learned when this one began with it."""
-        theirs, last = other._provenance(), next((r for r in other.metrics() if r["epoch"] == epoch), {})
+        theirs, last = other.record(), next((r for r in other.metrics() if r["epoch"] == epoch), {})
         facts = {"command": theirs.get("command"), "commit": theirs.get("commit"), "epoch": epoch}
         facts |= {"env_steps": last.get("env_steps")}
         facts |= {"began_with": theirs["began_with"]} if "began_with" in theirs else {}
-        record = {**self._provenance(), "began_with": facts}
+        record = {**self.record(), "began_with": facts}
         write_json(self.path / "provenance.json", record)
 
-    def _provenance(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
+        """What provenance.json says of how the run was made; nothing if it is not there."""
         path = self.path / "provenance.json"
         try:
             record = json.loads(read_text(path, "the run's provenance")) if path.exists() else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             record = None
         if not isinstance(record, dict):
             raise UserError(f"{path} is damaged: it is not a JSON object; delete it to go on without it")
+        if wrong := _wrong_entry(record):
+            raise UserError(f"{path} is damaged: {wrong} is not what it should be; delete it to go on without it")
         return record
 
     # --- checkpoints -------------------------------------------------------------------------------------------
@@ -276,6 +279,27 @@ def provenance(config: RunConfig) -> dict[str, Any]:
         "engine": config.engine,
         "driver": config.driver,
     }
+
+
+ENTRIES = {"command": str, "commit": str, "time": str, "device": dict, "versions": dict, "resumed": list}
+"""Of provenance.json, as far as somebody reads them; any may be missing."""
+LONGEST_LINE = 100
+"""Runs that began with each other, one after the other."""
+
+
+def _wrong_entry(record: Mapping[str, Any]) -> str | None:
+    """The first entry of a provenance, or of one it began with, that nobody here has written."""
+    for _ in range(LONGEST_LINE):
+        for name, kind in ENTRIES.items():
+            if not isinstance(record.get(name), kind | None):
+                return name
+        before = record.get("began_with")
+        if before is None:
+            return None
+        if not isinstance(before, dict) or not isinstance(before.get("epoch"), int):
+            return "began_with"
+        record = before
+    return "began_with"
 
 
 def command() -> str:

@@ -61,9 +61,10 @@ class ContinuousSkills:
         """The vector itself, or its direction alone: a policy that has known one length is lost at others."""
         if not self.unit_length:
             return vector
-        norm = jnp.linalg.norm(vector)
+        largest = jnp.max(jnp.abs(vector))
+        scaled = vector / jnp.where(largest == 0, 1.0, largest)  # squares of very long or short vectors are not numbers
         anywhere = jnp.eye(self.dim)[0]  # all directions are as near to 0, so one of them will do
-        return jnp.where(norm > 0, vector / jnp.where(norm > 0, norm, 1.0), anywhere)
+        return jnp.where(largest == 0, anywhere, scaled / jnp.linalg.norm(scaled))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -396,8 +396,7 @@ def _deviation(parts: train.Parts, kept: Weights, stored: Weights, position: NDA
 def _facts(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str, Any]) -> dict[str, Any]:
     """What a card is rendered from, as far as the run's own files say it."""
     config = run.config
-    path = run.path / "provenance.json"
-    record = _object(path, "the run's provenance") if path.exists() else {}
+    record = run.record()
     last: dict[str, Any] = ([row for row in run.metrics() if row["epoch"] <= epoch] or [{}])[-1]
     per_seed = {measure: evaluation["metrics"][measure]["per_seed"] for measure in MEASURES}
     skills = f"{config.skills.size}{'-D' if config.skills.kind == 'continuous' else ' discrete'} skills"
@@ -420,24 +419,24 @@ def _facts(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str, 
         "precision": config.precision,
         "train_seconds": last.get("train_seconds"),
         "seconds": last.get("seconds"),
-        "command": without_folders(str(record.get("command", ""))),
-        "resumed": len(record.get("resumed", [])),
+        "command": without_folders(record.get("command") or ""),
+        "resumed": len(record.get("resumed") or []),
         "began_with": _beginning(record.get("began_with")),
         "commit": record.get("commit"),
         "time": record.get("time"),
-        "device": record.get("device", {}),
-        "versions": record.get("versions", {}),
+        "device": record.get("device") or {},
+        "versions": record.get("versions") or {},
         "evaluated": {"episodes": evaluation.get("episodes"), "engine": evaluation.get("engine")},
         "metrics": {measure: values[seed] for measure, values in per_seed.items()},
         "mean_of_seeds": {measure: float(np.mean(values)) for measure, values in per_seed.items()},
     }
 
 
-def _beginning(record: Any) -> dict[str, Any] | None:
+def _beginning(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The run before, with whose networks this one began, if there was one; and the one before that."""
-    if not isinstance(record, dict):
+    if record is None:
         return None
-    told = {**record, "command": without_folders(str(record.get("command") or ""))}
+    told = {**record, "command": without_folders(record.get("command") or "")}
     return told | {"began_with": _beginning(record["began_with"])} if "began_with" in record else told
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import io
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -329,10 +329,15 @@ def amount(rows: Mapping[str, Facts]) -> str:
     trained = [row for row in rows.values() if row["epochs"]]
     if not trained:
         return "no training"
-    steps = sorted({row["env_steps_per_seed"] for row in trained})  # bodies that fall may take fewer
-    sac, phi = max((row["updates_per_seed"]["sac"], row["updates_per_seed"]["phi"]) for row in trained)
-    many = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
-    return f"{many} environment steps, {sac:,} SAC updates and {phi:,} of phi"
+    steps = _from_to(row["env_steps_per_seed"] for row in trained)  # bodies that fall may take fewer
+    # methods of two stages may have fewer updates; one whose last stage learns only a policy has none of phi there
+    sac, phi = (_from_to(row["updates_per_seed"][of] for row in trained) for of in ("sac", "phi"))
+    return f"{steps} environment steps, {sac} SAC updates and {phi} of phi"
+
+
+def _from_to(numbers: Iterable[int]) -> str:
+    found = sorted(numbers)
+    return f"{found[0]:,}" if found[0] == found[-1] else f"{found[0]:,} to {found[-1]:,}"
 
 
 def _range(seeds: list[int]) -> str:

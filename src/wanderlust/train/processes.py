@@ -11,7 +11,6 @@ import json
 import mmap
 import os
 import selectors
-import signal
 import subprocess
 import sys
 import tempfile
@@ -36,7 +35,8 @@ CACHE_LINE = 64
 PATIENCE = 5.0
 """Seconds that a process has to end once it was told to."""
 PROGRAM = """
-import os
+import os, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that learns
 answers = os.fdopen(os.dup(1), "wb", buffering=0)
 os.dup2(2, 1)  # what a library prints is no answer
 from wanderlust.train.processes import move_worlds
@@ -59,11 +59,10 @@ class Processes:
         self._members: list[subprocess.Popen[bytes]] = []
         self._end = weakref.finalize(self, _end, self._members, path)
         self._board, self._lines = open_board(parts, path), parts.config.schedule.worlds // each
-        self._collections = 0
         config = to_json(dataclasses.replace(parts.config, engine=parts.engine.name))
         for member in range(members):
             self._members.append(_start())
-            _tell(self._members[-1], json.dumps([config, str(path), member, each]))
+            _tell(self._members[-1], json.dumps([config, str(path), os.getpid() + member, each]))
         self._path: Path | None = path
 
     def collect(self, actor: Actor, steps: int, desk: Desk, draws: Draws) -> Log:
@@ -80,7 +79,6 @@ class Processes:
             given = jax.device_get([*jax.tree.leaves(actor), draws.turns, desk.turn])
             for place, x in zip([*board.actor, board.draws, board.turn], given, strict=True):
                 place[...] = x
-            self._collections += 1
             self._share_out(steps)
         except BaseException:  # Ctrl-C, too: an answer that nobody waited for would be taken for that to the next order
             self.close()
@@ -99,7 +97,7 @@ class Processes:
                 while waiting and free:
                     line, begin = waiting.popleft()
                     end = min(begin + STEPS_AT_ONCE, steps)
-                    _tell(free[0], f"{self._collections} {line} {begin} {end}")
+                    _tell(free[0], f"{line} {begin} {end}")
                     at_work[free.popleft()] = line, end
                 for key, _ in answers.select():
                     self._hear(key.data, "done")
@@ -239,31 +237,34 @@ def _end(members: list[subprocess.Popen[bytes]], path: Path) -> None:
 
 def move_worlds(answers: BinaryIO) -> None:
     """The program of such a process: told by lines what to do, it answers by lines what it has done."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that learns
     lines = sys.stdin.buffer
     if not (first := lines.readline()):
         return  # whoever started it has ended
-    config, path, member, each = json.loads(first)
-    _stay_on_core(member)
+    config, path, place, each = json.loads(first)
+    _stay_on_core(place)
     devices.prepare(1)
     parts = assemble(from_json(RunConfig, config, "the configuration"))
     collector = Collector(parts, make_engine(parts.world, parts.config.engine, threads=1))
-    whole, structure = open_board(parts, Path(path)), jax.tree.structure(_actor_form(parts))
+    try:
+        whole, structure = open_board(parts, Path(path)), jax.tree.structure(_actor_form(parts))
+    except FileNotFoundError:
+        return  # whoever started it has ended meanwhile
     answers.write(b"ready\n")
-    actor: Any = None
-    known = 0
     for order in lines:
-        collection, line, begin, end = (int(word) for word in order.split())
-        if collection != known:  # no copy: nobody writes there while worlds are moved
-            known, actor = collection, jax.tree.unflatten(structure, jax.device_put(whole.actor))
+        line, begin, end = (int(word) for word in order.split())
+        actor = jax.tree.unflatten(structure, jax.device_put(whole.actor))  # which copies nothing, if it can
         board = whole.of_line(line, each)
         desk, draws = Desk(jnp.int32(begin), jnp.array(board.turn)), Draws(jnp.array(board.draws), ())
         board.turns[begin:end], board.after[begin:end], board.turn[...] = collector(actor, end - begin, desk, draws)
         answers.write(b"done\n")
 
 
-def _stay_on_core(member: int) -> None:
-    """One core each: XLA then starts one thread, not as many as there are cores, and wakes up nobody elsewhere."""
+def _stay_on_core(place: int) -> None:
+    """One core each: XLA then starts one thread, not as many as there are cores, and wakes up nobody elsewhere.
+
+    Neighbours have neighbouring places; where they begin differs from run to run, so that runs do not crowd together.
+    """
     if hasattr(os, "sched_setaffinity"):
         mine = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {mine[member % len(mine)]})
+        with contextlib.suppress(OSError):  # some systems forbid it; it is only quicker
+            os.sched_setaffinity(0, {mine[place % len(mine)]})

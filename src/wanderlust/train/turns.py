@@ -76,7 +76,7 @@ class Collector:
             turns.append(np.asarray(desk.turn))
         missing = steps - len(after)  # steps of episodes that have ended: not stored
         seen = np.stack(turns[:-1] + missing * turns[-1:])
-        led = np.stack(after + missing * after[-1:])
+        led = np.stack(after + missing * (after[-1:] or [np.concatenate(worlds.state, axis=1)]))
         return Log(seen, led.reshape(*seen.shape[:3], -1), turns[-1])
 
 
