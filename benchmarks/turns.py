@@ -94,8 +94,8 @@ def together(way: str, seconds: float) -> dict[str, Any]:
     ]
     pipes = [(member.stdin, member.stdout) for member in members if member.stdin and member.stdout]
     found: dict[str, Any] = {}
-    for _, answers in pipes:
-        answers.readline()  # ready
+    if not all(answers.readline() for _, answers in pipes):  # ready
+        sys.exit(f"{way}: a process has ended; what it said stands above")
     for what in ("still", "moving"):
         for orders, _ in pipes:
             orders.write("\n")
@@ -116,9 +116,6 @@ def known_way(text: str) -> str:
 
 def main() -> None:
     """Measure, and write what is known after every way."""
-    if sys.argv[1:2] == ["--one"]:
-        core, worlds, seconds = sys.argv[2:]
-        return one(int(core), int(worlds), float(seconds))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--ways", nargs="*", type=known_way, default=["1x2", "tied:1x2"])
@@ -126,13 +123,17 @@ def main() -> None:
     args = parser.parse_args()
     given = [x for x in sys.argv[1:] if Path(x) != args.out]
     found: dict[str, Any] = {"command": " ".join(["python benchmarks/turns.py", "OUT.json", *given])}
-    found |= {"commit": runs.commit(), "cpu_cores": devices.cores(), "seed": 0, "ways": {}}
+    machine = {"kind": runs.processor(), "cpu_cores": devices.cores()}
+    found |= {"commit": runs.commit(), "device": machine, "seed": 0, "ways": {}}
     for way in args.ways:
         found["ways"][way] = together(way, args.seconds)
         write_json(args.out, found)
         _say(way, found["ways"][way])
-    return None
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--one"]:
+        core, worlds, seconds = sys.argv[2:]
+        one(int(core), int(worlds), float(seconds))
+    else:
+        main()
