@@ -213,11 +213,11 @@ def test_processes_are_for_few_bodies_of_a_gpu_on_many_cores(ant, monkeypatch):
         return "threads" if isinstance(make_crew(parts), Threads) else made[0]
 
     few = with_schedule(worlds=20)
-    assert chosen(few, 16) == (10, 2)
-    assert chosen(few, 8) == (8, 2)
+    assert chosen(few, 16) == (16, 1)
+    assert chosen(few, 8) == (8, 1)
     assert chosen(few, 7) == "threads"
     assert chosen(few, 16, backend="cpu") == "threads"
-    assert chosen(with_schedule(worlds=19), 16) == (16, 1)
+    assert chosen(with_schedule(worlds=10), 16) == (10, 1)
     assert chosen(with_schedule(worlds=40), 16) == "threads"
     assert chosen(with_schedule(worlds=20, hold=2), 16) == "threads"
     assert isinstance(ant.engine, CEngine)

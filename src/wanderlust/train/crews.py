@@ -30,10 +30,9 @@ class Crew(Protocol):
 def make_crew(parts: Parts) -> Crew:
     """Processes where they pay, otherwise threads."""
     worlds, have = parts.config.schedule.worlds, cores()
-    two = 2 if worlds % 2 == 0 else 1
     if chooses_on_host(parts) and parts.engine.name == "c" and not parts.hold and have >= CORES_FOR_PROCESSES:
-        return Processes(parts, min(have, worlds // two), two)  # the policy's weights are read once for two worlds
-    return Threads(parts, two, desk_device(parts))
+        return Processes(parts, min(have, worlds), 1)  # lines of two read the policy half as often, but idle more cores
+    return Threads(parts, 2 if worlds % 2 == 0 else 1, desk_device(parts))
 
 
 def chooses_on_host(parts: Parts) -> bool:
