@@ -162,7 +162,7 @@ def test_one_seed_has_no_interval(copy):
     grid.files.json.write_text(json.dumps(results))
     text = study_module.write_table_and_figures(grid, {})
     assert "±" not in text
-    assert "seeds 5, each with" in text
+    assert "seed 5 with" in text
     assert f"| none | {results['cells'][FIRST]['metrics']['coverage_mode']['mean']:.0f} |" in text
 
 

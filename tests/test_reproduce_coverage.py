@@ -294,10 +294,49 @@ def test_a_row_of_an_older_recipe_is_refused_and_kept(copy):
 
 
 @pytest.mark.parametrize(
+    "damage", [lambda r: r.pop("provenance"), lambda r: r["rows"]["lsd"]["metrics"].update(travelled=None)]
+)
+def test_results_that_lack_something_are_refused_before_anything_is_trained(copy, monkeypatch, damage):
+    results = written(copy)
+    damage(results)
+    (copy / "out" / f"{STEM}.json").write_text(json.dumps(results))
+    monkeypatch.setattr(discovery, "run_training", fail_if_called)
+    with pytest.raises(UserError, match=rf"{STEM}\.json is damaged: it is no table of `reproduce coverage`"):
+        study(copy, "csd")
+
+
+def test_a_folder_for_results_that_is_none_is_refused_before_anything_is_trained(tmp_path, monkeypatch):
+    (tmp_path / "out").write_text("a file")
+    monkeypatch.setattr(discovery, "run_training", fail_if_called)
+    with pytest.raises(UserError, match="out"):
+        study(tmp_path, "lsd")
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_run_of_other_settings_is_refused_before_other_rows_are_trained(done, tmp_path, monkeypatch):
+    monkeypatch.setattr(discovery, "run_training", fail_if_called)
+    monkeypatch.setattr(coverage, "play_randomly", fail_if_called)
+    with pytest.raises(UserError, match="metra holds a run with another configuration; choose another --work"):
+        coverage.reproduce(
+            tmp_path, done[0] / "work", "point", only=("random", "csd", "metra"), budget_steps=400, changes=CHANGES
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_while_a_row_is_measured_says_how_to_go_on(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(coverage, "play_randomly", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="stopped; the same command goes on"):
+        study(tmp_path, "random")
+
+
+@pytest.mark.parametrize(
     ("args", "message"),
     [
         ("--env nosuch", "unknown environment 'nosuch'"),
-        ("--env point --only nosuch", "unknown method 'nosuch'; known: lsd"),
+        ("--env point --only nosuch", "there is no row 'nosuch'; known: lsd, dads, diayn"),
         ("--env point --only lsd --only lsd-yz", "unknown variant -yz of lsd"),
         ("--env point --only ablation", "reproduce ablation"),
         ("--env point --skills 2 --discrete 4", "--skills and --discrete exclude each other"),
@@ -347,7 +386,7 @@ def test_discrete_skills_have_files_of_their_own(tmp_path):
     _, text, files = study(tmp_path, "random", discrete=4, seeds=1)
     assert files.json == tmp_path / "out/coverage_point_n4.json"
     assert files.json.is_file()
-    assert "seeds 0, each with no training" in text
+    assert "seed 0 with no training" in text
 
 
 def test_the_help_teaches(command_line):

@@ -37,6 +37,15 @@ def write_atomic(path: Path, data: bytes | str) -> None:
             raise
 
 
+def check_writable(folder: Path) -> None:
+    """Refuse a folder in which nothing can be written, before work is put into what should go there."""
+    with _explained(folder, 0):
+        there = next(
+            place for place in (folder, *folder.parents) if place.exists()
+        )  # the rest is made when it is needed
+        tempfile.TemporaryFile(dir=there).close()
+
+
 def append_line(path: Path, line: str) -> None:
     """Add a line to a log; a line that could not be written whole is taken back."""
     payload = f"{line}\n".encode()

@@ -30,6 +30,8 @@ Command = (
     | Annotated[List, subcommand("list")]
 )
 COMMANDS = ("discover", "evaluate", "reach", "downstream", "export", "publish", "replay", "reproduce", "bench", "list")
+ITEMS = ("point-goals", "ablation", "coverage")
+"""Of `reproduce`."""
 
 
 def _parse(argv: list[str]) -> Any:
@@ -59,8 +61,9 @@ def _one_line(complaint: str, argv: list[str]) -> str:
     words = words[title.end() :] if title else words
     words = re.sub(r" Perhaps you meant: (--\S+).*", r"; did you mean \1?", words)
     words = re.sub(r" (Available subcommands:)", r"; \1", words)
-    command = argv[0] if argv and argv[0] in COMMANDS else ""
-    return f"{words.rstrip('.?')}; see {' '.join(filter(None, ('wanderlust', command, '--help')))}"
+    command = argv[:1] if argv and argv[0] in COMMANDS else []
+    command += [item for item in argv[1:2] if command == ["reproduce"] and item in ITEMS]
+    return f"{words.rstrip('.?')}; see {' '.join(('wanderlust', *command, '--help'))}"
 
 
 def main(argv: list[str] | None = None) -> None:

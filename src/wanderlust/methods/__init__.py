@@ -22,9 +22,19 @@ from wanderlust.methods.views import View
 from wanderlust.methods.visr import Visr
 from wanderlust.skills import SkillSpace
 
-__all__ = ["DESCRIPTIONS", "FROM_THE_START", "VIEWS", "WITHOUT_GOALS", "Method", "View", "make_method", "parse_method"]
+__all__ = [
+    "DESCRIPTIONS",
+    "FROM_THE_START",
+    "METHODS",
+    "VIEWS",
+    "WITHOUT_GOALS",
+    "Method",
+    "View",
+    "make_method",
+    "parse_method",
+]
 
-_METHODS: dict[str, Callable[[Any, SkillSpace], Any]] = {
+METHODS: dict[str, Callable[[Any, SkillSpace], Any]] = {
     "lsd": Lsd,
     "diayn": Diayn,
     "dads": Dads,
@@ -73,16 +83,16 @@ VIEWS = {
 
 def make_method(config: MethodConfig, skills: SkillSpace) -> Method:
     """The method a configuration names."""
-    if config.name not in _METHODS:
-        raise UserError(f"unknown method {config.name!r}; known: {', '.join(_METHODS)}")
-    return _METHODS[config.name](config, skills)
+    if config.name not in METHODS:
+        raise UserError(f"unknown method {config.name!r}; known: {', '.join(METHODS)}")
+    return METHODS[config.name](config, skills)
 
 
 def parse_method(text: str) -> tuple[str, Variant]:
     """Split a method's name as a user writes it, e.g. ``diayn-xyo``, into name and view."""
     name, _, view = text.lower().partition("-")
-    if name not in _METHODS:
-        raise UserError(f"unknown method {text!r}; known: {', '.join(_METHODS)}, each also with {_suffixes()}")
+    if name not in METHODS:
+        raise UserError(f"unknown method {text!r}; known: {', '.join(METHODS)}, each also with {_suffixes()}")
     if view and view not in VIEWS:
         raise UserError(f"unknown variant -{view} of {name}; known: {_suffixes()}")
     return name, cast(Variant, view)

@@ -26,7 +26,7 @@ from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.vector import play
 from wanderlust.errors import UserError
 from wanderlust.files import ArrayFile, write_arrays
-from wanderlust.methods import make_method
+from wanderlust.methods import METHODS, make_method
 from wanderlust.metrics import coverage, summarise, travelled
 from wanderlust.plots import show_paths, skill_colours
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
@@ -145,6 +145,8 @@ def _row(
 ) -> "study.Trained | RandomActions":
     if name == RANDOM:
         return RandomActions(shared)
+    if name.partition("-")[0] not in METHODS:
+        raise UserError(f"there is no row {name!r}; known: {', '.join(CONTINUOUS)}, and other variants of these")
     config = row_config(name, shared, recipe, space, changes)
     common = study.flat(dataclasses.asdict(shared))
     own = study.flat(dataclasses.asdict(config))
@@ -178,7 +180,10 @@ def _weighed(sac: SacConfig, own: SacConfig) -> SacConfig:
 
 
 def _together(config: RunConfig, shared: RunConfig) -> RunConfig:
-    """A row's stages with the schedule of LSD each (IBOL: as its recipe has it), and no more steps in all than LSD."""
+    """A row's stages with the schedule of LSD each (IBOL: as its recipe has it), and in all as many steps as LSD.
+
+    These are rounded up to whole epochs, which are longer for IBOL.
+    """
     if not isinstance(config.method, StagedConfig):
         return config
     first = config.method.first
@@ -196,11 +201,14 @@ class RandomActions:
 
     @property
     def plan(self) -> str:
-        return f"{self.config.seeds} seeds of uniform actions"
+        return f"{study.count(self.config.seeds, 'seed')} of uniform actions"
 
     @property
     def about(self) -> Facts:
         return {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}}
+
+    def check(self, folder: Path) -> None:
+        """It only ever writes its episodes there."""
 
     def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
         spec = make_world(self.config.env).spec

@@ -19,7 +19,7 @@ from wanderlust import devices, discovery, stages
 from wanderlust.config import RunConfig, SkillConfig, with_changes
 from wanderlust.errors import UserError
 from wanderlust.evaluate import evaluate
-from wanderlust.files import read_text, write_atomic, write_json
+from wanderlust.files import check_writable, read_text, write_atomic, write_json
 from wanderlust.recipes import get_recipe
 from wanderlust.runs import Run, provenance
 
@@ -43,6 +43,10 @@ class Row(Protocol):
     @property
     def about(self) -> Facts:
         """What tells it from the other rows; a row in the results file must have the same."""
+        ...
+
+    def check(self, folder: Path) -> None:
+        """Refuse a folder that holds something else."""
         ...
 
     def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
@@ -103,8 +107,11 @@ def carry_out(
     say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
     path, failed = study.files.json, {}
     results = _results_so_far(study, shared, episodes)
-    for name, row in rows.items():
+    for name, row in rows.items():  # all that can be refused is, before hours are spent on the first
         _refuse_stale(study, name, row, results[study.rows_are])
+        if name not in results[study.rows_are]:
+            row.check(work / name)
+    check_writable(study.out)
     for n, (name, row) in enumerate(rows.items(), 1):
         head = f"{study.row_is} {n} of {len(rows)}, {name}"
         if name in results[study.rows_are]:
@@ -117,6 +124,8 @@ def carry_out(
             failed[name] = str(error)
             say(f"{head}: failed: {error}")
             continue
+        except KeyboardInterrupt as stop:
+            raise stop if stop.args else KeyboardInterrupt("stopped; the same command goes on") from None
         results = _results_so_far(study, shared, episodes)  # another command may have added rows meanwhile
         results[study.rows_are][name] = {**row.about, **measured}
         results["provenance"] = provenance(shared)
@@ -147,7 +156,11 @@ class Trained:
     def plan(self) -> str:
         first = stages.earlier(self.config)
         epochs = self.config.schedule.epochs + (first.schedule.epochs if first else 0)
-        return f"{self.config.seeds} seeds, {epochs:,} epochs"
+        return f"{count(self.config.seeds, 'seed')}, {count(epochs, 'epoch')}"
+
+    def check(self, folder: Path) -> None:
+        if folder.exists():
+            _found(self.config, folder)
 
     def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
         run = _opened(self.config, folder)
@@ -209,8 +222,10 @@ def shared_config(
 
 def _opened(config: RunConfig, path: Path) -> Run:
     """The run of a row, made or found."""
-    if not path.exists():
-        return stages.start(config, path)
+    return _found(config, path) if path.exists() else stages.start(config, path)
+
+
+def _found(config: RunConfig, path: Path) -> Run:
     run = Run.open(path)
     if run.config != config:
         raise UserError(f"{path} holds a run with another configuration; choose another --work folder")
@@ -248,6 +263,8 @@ def _results_so_far(study: Study, shared: RunConfig, episodes: int) -> Facts:
     try:
         results = json.loads(read_text(path, "the results so far"))
         rows, theirs = dict(results[study.rows_are]), flat(results["config"])
+        if rows:
+            _markdown(study, results, rows, {})
     except (ValueError, TypeError, KeyError, AttributeError):
         raise UserError(
             f"{path} is damaged: it is no table of `reproduce {study.item}`; delete it to start anew"
@@ -306,12 +323,14 @@ def write_table_and_figures(study: Study, failed: Mapping[str, str]) -> str:
 def _markdown(study: Study, results: Facts, rows: Mapping[str, Facts], failed: Mapping[str, str]) -> str:
     config, where = results["config"], results["provenance"]
     seconds = sum(row["training_seconds"] for row in rows.values())
+    commits, commands = ({row["measured"][key]: None for row in rows.values()} for key in ("commit", "command"))
     lines = [
         f"# {study.title}",
         "",
-        f"`{where['command']}`: recipe {config['recipe']}, seeds {_range(results['seeds'])}, each with "
+        f"`{where['command']}`{' and others like it' if len(commands) > 1 else ''}: recipe {config['recipe']}, "
+        f"{_range(results['seeds'])} with "
         f"{amount(rows)}; {study.measure_is.format(episodes=results['episodes_per_seed'])}, mean over seeds"
-        f"{' ± half the 95% interval' if len(results['seeds']) > 1 else ''}. Commit {where['commit']}, "
+        f"{' ± half the 95% interval' if len(results['seeds']) > 1 else ''}. Commit {', '.join(map(str, commits))}, "
         f"{where['device']['kind']} ({where['device']['cpu_cores']} cores), engine {config['engine']}, "
         f"training {seconds / 60:.1f} min in all.",
         "",
@@ -341,7 +360,12 @@ def _from_to(numbers: Iterable[int]) -> str:
 
 
 def _range(seeds: list[int]) -> str:
-    return f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
+    return f"seeds {seeds[0]} to {seeds[-1]}, each" if len(seeds) > 1 else f"seed {seeds[0]}"
+
+
+def count(number: int, of: str) -> str:
+    """1 seed, 2 seeds."""
+    return f"{number:,} {of}{'' if number == 1 else 's'}"
 
 
 def number(row: Facts, measure: str, digits: int = 0) -> str:
