@@ -89,6 +89,24 @@ def test_an_engine_outside_gives_the_same_turns():
     assert engine.calls <= 10
 
 
+def test_goals_between_skills_and_bodies_stand_for_some_steps_inside_and_outside():
+    game = game_of(PARTS, slot=14, radius=0.01, goal_range=100.0)
+    hand = Hand(
+        choose=lambda _, seen, key: Chosen(jax.random.uniform(key, (3, 2))),
+        act=lambda _, obs, orders: orders[:, :2] / 2 + orders[:, 2:] / 100,
+        hold=7,
+        decide=lambda _, obs, orders: jnp.concatenate([orders[:, :2], obs], axis=1),
+        every=3,
+    )
+    inside = jax.device_get(jax.jit(lambda keys: make_play(game, hand, paths=True)((), keys, 3))(KEYS))
+    outside = make_play(dataclasses.replace(game, engine=Outside(game.engine)), hand, paths=True)((), KEYS, 3)
+    np.testing.assert_allclose(outside.path, inside.path, atol=1e-5)
+    for turn in range(2):
+        path = np.concatenate([inside.seen[turn][None], inside.path[turn]])[..., :2]
+        decided = path[[0, 0, 0, 3, 3, 3, 6]]  # where the skill was taken up, and again every three steps
+        np.testing.assert_allclose(np.diff(path, axis=0), inside.chosen.skill[turn] / 2 + decided / 100, atol=1e-5)
+
+
 # --- what a controller sees -----------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from helpers import tiny_config
 from trained import copy_of, tree
 from wanderlust import levels, skillset, stages, train
 from wanderlust.config import (
@@ -25,11 +26,14 @@ from wanderlust.config import (
     method_config,
     to_json,
 )
+from wanderlust.downstream.skill_env import SkillEnv
+from wanderlust.downstream.tasks import make_task
 from wanderlust.envs.physics import JaxEngine
 from wanderlust.envs.vector import drift, play
 from wanderlust.errors import UserError
 from wanderlust.evaluate import evaluate
 from wanderlust.files import ArrayFile
+from wanderlust.learned import Learned
 from wanderlust.methods import View, ibol, make_method
 from wanderlust.methods.ibol import Networks, Statistics, Terms, Trajectories, decision_densities, over_time
 from wanderlust.methods.ibol_nets import Beta, BetaPolicy, Normal, init_beta_policy, init_encoder
@@ -473,6 +477,34 @@ def test_loaded_skills_act():
     assert skills.act(np.zeros(2), skills.sample(1)[0]).shape == (2,)
     right = skills.act(np.zeros((50, 2)), skills.sample(50))
     assert right.std(axis=0).min() > 0.1
+
+
+def test_goals_stand_for_a_block_where_skills_are_actions():
+    skills = skillset.load(learned())
+    block, hold = skills.decides_every, 5
+    assert 1 < block < hold
+    env = SkillEnv(skills, make_task("point-goal", goal_range=1000.0, radius=1e-3, slot=20), hold=hold)
+    position = env.reset(seed=0)[0][:2]
+    apart = 0.0
+    for z in 2 * skills.sample(4).clip(-1, 1):
+        for step in range(hold):
+            if step % block == 0:
+                orders = skills.decide(position, z)
+                np.testing.assert_array_equal(orders[:2], z)
+            apart = max(apart, np.abs(skills.follow(position, orders) - skills.act(position, z)).max())
+            position = position + skills.follow(position, orders)
+        np.testing.assert_allclose(env.step(z)[0][:2], position, rtol=1e-4, atol=1e-4)
+    assert apart > 1e-3  # so that it matters
+
+
+def test_orders_of_other_methods_are_the_skill():
+    parts = train.assemble(tiny_config())
+    one = jax.tree.map(lambda x: x[0], train.init(parts).learner)
+    skills = skillset.Skills(parts, Learned(train.performer(parts, one), one.method))
+    z = skills.sample(3)
+    assert skills.decides_every == 0
+    np.testing.assert_array_equal(skills.decide(np.ones((3, 2)), z), z)
+    np.testing.assert_array_equal(skills.follow(np.ones((3, 2)), z), skills.act(np.ones((3, 2)), z))
 
 
 def assert_same_end(one: Run, other: Run) -> None:

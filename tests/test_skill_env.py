@@ -27,6 +27,7 @@ class Hands:
         self.world = world or make_world(PointConfig())
         self.spec, self.discrete, self.skill_dim = self.world.spec, discrete, 4 if discrete else 2
         self.asked = []
+        self.decides_every = 0
 
     def nearest(self, z):
         return z
@@ -37,6 +38,20 @@ class Hands:
         if self.spec.action_dim != 2:
             return np.zeros((len(z), self.spec.action_dim), np.float32)
         return z @ np.array([[1, 0], [0, 1], [-1, 0], [0, -1]], np.float32) / 2 if self.discrete else z
+
+
+class Leads(Hands):
+    """Skills with a level between them and the body: orders are the skill and where they were given."""
+
+    def __init__(self):
+        super().__init__()
+        self.decides_every = 3
+
+    def decide(self, obs, z):
+        return np.concatenate([z, obs], axis=1)
+
+    def follow(self, obs, orders):
+        return orders[:, :2] / 2 + orders[:, 2:] / 100
 
 
 RIGHT = np.array([1.0, 0.0], np.float32)
@@ -52,6 +67,17 @@ def test_what_an_action_and_an_observation_are():
     assert obs in env.observation_space and info == {}
     np.testing.assert_array_equal(obs[:2], 0)  # raw, and then the goal
     assert 0 < np.abs(obs[2:]).max() <= 10
+
+
+def test_goals_of_an_upper_level_stand_for_some_steps_and_are_set_anew_with_every_action():
+    env = SkillEnv(Leads(), make_task("point-goal", **FAR_GOALS), hold=4)
+    env.reset(seed=0)
+    x = 0.0
+    for _ in range(2):
+        for sets_goal in (True, False, False, True):
+            decided = x if sets_goal else decided
+            x += 0.5 + decided / 100
+        np.testing.assert_allclose(env.step(RIGHT)[0][0], x, rtol=1e-5)
 
 
 def test_a_skill_is_held_and_sees_the_world_without_the_task():

@@ -33,6 +33,8 @@ class Skills:
         self._parts = parts
         self._learned = learned
         self._mode = jax.jit(partial(_mode, parts))
+        self._decide = jax.jit(partial(_decide, parts))
+        self._follow = jax.jit(partial(_follow, parts))
         self._sampled = jax.jit(partial(_sampled, parts))
         self._phi = jax.jit(partial(_phi, parts))
         self._towards = jax.jit(partial(choose_skill, parts))
@@ -70,7 +72,10 @@ class Skills:
         return _unbatch(self._nearest(batch), single)
 
     def act(self, obs: ArrayLike, z: ArrayLike, seed: int | None = None) -> NDArray[np.float32]:
-        """The action in [-1, 1] that skill `z` takes at `obs`: its mode, or a sample if a seed is given."""
+        """The action in [-1, 1] that skill `z` takes at `obs`: its mode, or a sample if a seed is given.
+
+        An upper level decides anew at every call; to let its goals stand, `decide` and `follow`.
+        """
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
         skill = self._skill(z, len(batch))
         if seed is None:
@@ -78,6 +83,23 @@ class Skills:
         else:
             actions = self._sampled(self._learned, batch, skill, jax.random.key(seed))
         return _unbatch(actions, single)
+
+    @property
+    def decides_every(self) -> int:
+        """Steps for which the goals stand that the upper level of a method like IBOL sets; 0 if there is none."""
+        return self._parts.goals_stand
+
+    def decide(self, obs: ArrayLike, z: ArrayLike) -> NDArray[np.float32]:
+        """What skill `z` orders from `obs` on: itself, and the goal that an upper level sets here."""
+        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
+        skill = self._skill(z, len(batch))
+        return _unbatch(self._decide(self._learned, batch, skill) if self.decides_every else skill.copy(), single)
+
+    def follow(self, obs: ArrayLike, orders: ArrayLike) -> NDArray[np.float32]:
+        """The mode action at `obs` under orders that were decided there or some steps earlier."""
+        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
+        ordered, _ = self._batch(orders, self._parts.orders.size, "orders")
+        return _unbatch(self._follow(self._learned, batch, self._rows(ordered, len(batch), "orders")), single)
 
     def phi(self, obs: ArrayLike) -> NDArray[np.float32]:
         """Where an observation lies on the learned map."""
@@ -148,6 +170,14 @@ def load_learner(source: Source, parts: train.Parts) -> tuple[int, Learned]:
 
 def _mode(parts: train.Parts, learned: Learned, obs: Any, skill: Any) -> Any:
     return train.actions(parts, learned.policy, obs, skill)
+
+
+def _decide(parts: train.Parts, learned: Learned, obs: Any, skill: Any) -> Any:
+    return train.decide(parts, learned.policy, obs, skill)
+
+
+def _follow(parts: train.Parts, learned: Learned, obs: Any, orders: Any) -> Any:
+    return train.follow(parts, learned.policy, obs, orders)
 
 
 def _sampled(parts: train.Parts, learned: Learned, obs: Any, skill: Any, key: Any) -> Any:

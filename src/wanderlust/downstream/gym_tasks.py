@@ -94,8 +94,8 @@ class PlayingVectorEnv(EpisodicVectorEnv):
         with jax.default_device(self._cpu):
             self._episodes: Episode = self._programs.draw(nobody, nobody, nobody)  # until the first reset
 
-    def _act(self, actions: NDArray[Any], obs: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What the bodies do under these actions, seeing this: the world's own observation."""
+    def _act(self, actions: NDArray[Any], obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
+        """What the bodies do under actions held for so many steps, seeing this: the world's own observation."""
         raise NotImplementedError
 
     def _start(
@@ -111,8 +111,8 @@ class PlayingVectorEnv(EpisodicVectorEnv):
         obs = self._obs
         with jax.default_device(self._cpu):
             now = self._programs.hold(self._episodes, ~waiting)
-        for _ in range(self.hold):
-            moves: Any = self._act(actions, obs[:, : self._obs_dim])  # on whatever device a policy is
+        for step in range(self.hold):
+            moves: Any = self._act(actions, obs[:, : self._obs_dim], step)  # on whatever device a policy is
             with jax.default_device(self._cpu):
                 after = self._step_bodies(jax.device_get(now.episode.body), moves)
                 now, seen = self._programs.settle(now, after)
@@ -155,7 +155,7 @@ class TaskVectorEnv(PlayingVectorEnv):
         action = Box(-1.0, 1.0, (world.spec.action_dim,), np.float32)
         super().__init__(made, world, action, num_envs, 1, threads, autoreset_mode)
 
-    def _act(self, actions: NDArray[Any], obs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _act(self, actions: NDArray[Any], obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
         return actions
 
 

@@ -17,7 +17,7 @@ from wanderlust.downstream.learners import Learner, Metrics, Statistics, fresh_s
 from wanderlust.downstream.playing import Chosen, Game, Hand, Turns, make_play, returns
 from wanderlust.downstream.settings import Setting
 from wanderlust.learned import Learned
-from wanderlust.train import Parts, actions, seed_mesh
+from wanderlust.train import Parts, decide, follow, seed_mesh
 
 # --- hands ---------------------------------------------------------------------------------------------------------
 
@@ -45,7 +45,7 @@ def exploring_hand(parts: Parts, learner: Learner, hold: int) -> Hand:
         controller = player.controller
         return learner.explore(controller.policy, controller.statistics.shown(seen), key)
 
-    return Hand(choose, partial(_act, parts), hold)
+    return _hand(parts, choose, hold)
 
 
 def deciding_hand(parts: Parts, learner: Learner, hold: int) -> Hand:
@@ -55,7 +55,7 @@ def deciding_hand(parts: Parts, learner: Learner, hold: int) -> Hand:
         controller = player.controller
         return Chosen(learner.decide(controller.policy, controller.statistics.shown(seen)))
 
-    return Hand(choose, partial(_act, parts), hold)
+    return _hand(parts, choose, hold)
 
 
 def random_hand(parts: Parts, hold: int) -> Hand:
@@ -64,11 +64,19 @@ def random_hand(parts: Parts, hold: int) -> Hand:
     def choose(player: Player, seen: Array, key: Key[Array, ""]) -> Chosen:
         return Chosen(jax.vmap(parts.skills.sample)(jax.random.split(key, len(seen))))
 
-    return Hand(choose, partial(_act, parts), hold)
+    return _hand(parts, choose, hold)
 
 
-def _act(parts: Parts, player: Player, obs: Array, skill: Array) -> Array:
-    return actions(parts, player.learned.policy, obs, skill)
+def _hand(parts: Parts, choose: Callable[[Player, Array, Key[Array, ""]], Chosen], hold: int) -> Hand:
+    """Holds what is chosen; goals that an upper level sets meanwhile stand for as long as they did in training."""
+
+    def act(player: Player, obs: Array, orders: Array) -> Array:
+        return follow(parts, player.learned.policy, obs, orders)
+
+    def set_goals(player: Player, obs: Array, orders: Array) -> Array:
+        return decide(parts, player.learned.policy, obs, orders)
+
+    return Hand(choose, act, hold, set_goals, parts.goals_stand)
 
 
 # --- training ------------------------------------------------------------------------------------------------------

@@ -52,10 +52,16 @@ class Hand:
 
     choose: Callable[[Any, Float[Array, "worlds seen"], Key[Array, ""]], Chosen]
     """From what the world observes and the task's entries behind it, raw."""
-    act: Callable[[Any, Float[Array, "worlds obs"], Float[Array, "worlds skill"]], Float[Array, "worlds action"]]
-    """From what the world observes, raw."""
+    act: Callable[[Any, Float[Array, "worlds obs"], Float[Array, "worlds orders"]], Float[Array, "worlds action"]]
+    """From what the world observes, raw, and orders: the skill, or what was decided for it."""
     hold: int
     """Control steps that a skill is held."""
+    decide: Callable[[Any, Float[Array, "worlds obs"], Float[Array, "worlds _"]], Float[Array, "worlds orders"]] = (
+        lambda player, obs, skill: skill
+    )
+    """What orders a skill gives here, where a level between them and the body's policy sets goals."""
+    every: int = 0
+    """Control steps after which that is asked again while a skill is held; 0: orders are skills."""
 
 
 class Turns(NamedTuple):
@@ -121,10 +127,15 @@ class _Rounds:
         seen = self.look(now, len(keys))
         return episodes.held(now.episode, now.running), seen, jax.vmap(self.hand.choose)(player, seen, keys)
 
-    def act(self, player: Any, now: Held, chosen: Chosen) -> Float[Array, "all action"]:
-        obs = by_seed(jax.vmap(self.game.world.observe)(now.episode.body), len(chosen.skill))
-        action = jax.vmap(self.hand.act)(player, obs, chosen.skill)
+    def decide(self, player: Any, now: Held, orders: Array) -> Float[Array, "seeds worlds orders"]:
+        return jax.vmap(self.hand.decide)(player, self.observe(now, len(orders)), orders)
+
+    def act(self, player: Any, now: Held, orders: Array) -> Float[Array, "all action"]:
+        action = jax.vmap(self.hand.act)(player, self.observe(now, len(orders)), orders)
         return action.reshape(-1, action.shape[-1])
+
+    def observe(self, now: Held, seeds: int) -> Float[Array, "seeds worlds obs"]:
+        return by_seed(jax.vmap(self.game.world.observe)(now.episode.body), seeds)
 
     def settle(self, now: Held, after: Physical, seeds: int) -> tuple[Held, Any]:
         now = episodes.settle(self.game.world, self.game.task, now, after)
@@ -139,15 +150,21 @@ class _Rounds:
     # --- with the engine inside, and outside, of a compiled program ------------------------------------------------
 
     def inside(self, player: Any, keys: Key[Array, " seeds"], count: int) -> Turns:
-        seeds, engine = len(keys), self.game.engine
+        seeds, engine, every = len(keys), self.game.engine, self.hand.every
 
         def turn(now: Held, keys: Key[Array, " seeds"]) -> tuple[Held, Turns]:
             before, seen, chosen = self.choose(player, now, keys)
 
-            def step(now: Held, _: None) -> tuple[Held, Any]:
-                return self.settle(now, engine.step(now.episode.body, self.act(player, now, chosen)), seeds)
+            def step(carry: tuple[Held, Array], n: Array) -> tuple[tuple[Held, Array], Any]:
+                now, orders = carry
+                if every:
+                    due = (n > 0) & (n % every == 0)
+                    orders = jax.lax.cond(due, lambda: self.decide(player, now, orders), lambda: orders)
+                now, path = self.settle(now, engine.step(now.episode.body, self.act(player, now, orders)), seeds)
+                return (now, orders), path
 
-            after, path = jax.lax.scan(step, before, None, length=self.hand.hold)
+            orders = self.decide(player, before, chosen.skill) if every else chosen.skill
+            (after, _), path = jax.lax.scan(step, (before, orders), jnp.arange(self.hand.hold))
             return after, self.record(seen, chosen, before, after, path)
 
         begun, turn_keys = self.begin(keys, count)
@@ -157,8 +174,8 @@ class _Rounds:
         """The pieces are compiled once, here."""
         begin = jax.jit(self.begin, static_argnums=1)
         choose, act, record = jax.jit(self.choose), jax.jit(self.act), jax.jit(self.record)
-        settle = jax.jit(self.settle, static_argnums=2)
-        engine, hold = self.game.engine, self.hand.hold
+        settle, decide = jax.jit(self.settle, static_argnums=2), jax.jit(self.decide)
+        engine, hold, every = self.game.engine, self.hand.hold, self.hand.every
 
         def play(player: Any, keys: Key[Array, " seeds"], count: int) -> Turns:
             now, turn_keys = begin(keys, count)
@@ -166,9 +183,11 @@ class _Rounds:
             for n in range(self.turns):
                 before, seen, chosen = choose(player, now, turn_keys[n])
                 path: list[Any] = []
-                now = before
+                now, orders = before, chosen.skill
                 while len(path) < hold and (not path or np.any(now.running)):
-                    action: Any = np.asarray(act(player, now, chosen))
+                    if every and len(path) % every == 0:
+                        orders = decide(player, now, orders)
+                    action: Any = np.asarray(act(player, now, orders))
                     now, looked = settle(now, engine.step(jax.device_get(now.episode.body), action), len(keys))
                     path.append(looked)
                 trace = jnp.stack(path + path[-1:] * (hold - len(path))) if self.paths else ()

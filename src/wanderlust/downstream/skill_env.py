@@ -49,6 +49,8 @@ class SkillVectorEnv(PlayingVectorEnv):
         if skills.spec.name != made.env:
             raise UserError(f"{made.name} is played in {made.env!r}; these skills are of {skills.spec.name!r}")
         self._skills = skills
+        self._orders: Any = None
+        """What the skills in hand order, goals included (`Skills.decide`), once there are any."""
         action: Space[Any] = Discrete(skills.skill_dim)
         if not skills.discrete:
             action = Box(-LARGEST_SKILL, LARGEST_SKILL, (skills.skill_dim,), np.float32)
@@ -63,8 +65,12 @@ class SkillVectorEnv(PlayingVectorEnv):
             return np.eye(self._skills.skill_dim, dtype=np.float32)[actions]
         return self._skills.nearest(np.clip(actions, -LARGEST_SKILL, LARGEST_SKILL))
 
-    def _act(self, actions: NDArray[Any], obs: NDArray[np.float32]) -> NDArray[np.float32]:
-        return self._skills.act(obs, actions)
+    def _act(self, actions: NDArray[Any], obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
+        if not self._skills.decides_every:
+            return self._skills.act(obs, actions)
+        if step % self._skills.decides_every == 0:
+            self._orders = self._skills.decide(obs, actions)
+        return self._skills.follow(obs, self._orders)
 
 
 class SkillEnv(SingleEnv):

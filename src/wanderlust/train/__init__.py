@@ -7,7 +7,16 @@ are mapped over it, and an engine sees seeds x worlds as one batch.
 
 from wanderlust.train.fused import fused_driver, seed_mesh
 from wanderlust.train.learning import Advance, each_seed, learn
-from wanderlust.train.players import actions, make_player, make_probe, over_seeds, rollout, sample_skills
+from wanderlust.train.players import (
+    actions,
+    decide,
+    follow,
+    make_player,
+    make_probe,
+    over_seeds,
+    rollout,
+    sample_skills,
+)
 from wanderlust.train.split import SplitDriver
 from wanderlust.train.state import (
     Actor,
@@ -34,8 +43,10 @@ __all__ = [
     "TrainState",
     "actions",
     "assemble",
+    "decide",
     "each_seed",
     "example",
+    "follow",
     "fused_driver",
     "init",
     "init_seed",

@@ -14,7 +14,7 @@ from wanderlust.envs.vector import play
 from wanderlust.sac import mode_actions, sample_actions
 from wanderlust.skills import Orders
 from wanderlust.train.collection import follow_goals, set_goals
-from wanderlust.train.state import Actor, Parts
+from wanderlust.train.state import Parts
 from wanderlust.types import Rollout
 
 Player = Callable[[Any, Float[Array, "seeds worlds skill"], Key[Array, " seeds"]], Rollout]
@@ -25,41 +25,50 @@ def actions(
     parts: Parts, performer: Any, obs: Float[Array, "worlds obs"], skill: Array, key: Key[Array, ""] | None = None
 ) -> Float[Array, "worlds action"]:
     """What skills do in some states: their mode, or a sample if there is a key. An upper level decides here and now."""
+    return follow(parts, performer, obs, decide(parts, performer, obs, skill, key), key)
+
+
+def decide(
+    parts: Parts, performer: Any, obs: Float[Array, "worlds obs"], orders: Array, key: Key[Array, ""] | None = None
+) -> Float[Array, "worlds orders"]:
+    """What is followed from here on: skills, with the goals that an upper level sets; with a key these are drawn.
+
+    Of orders that have goals already, only the skills count.
+    """
+    if parts.upper is None:
+        return orders
+    return set_goals(parts, performer, obs, orders, None if key is None else jax.random.split(key, len(obs)))
+
+
+def follow(
+    parts: Parts, performer: Any, obs: Float[Array, "worlds obs"], orders: Array, key: Key[Array, ""] | None = None
+) -> Float[Array, "worlds action"]:
+    """What is done in some states under orders that were decided here or earlier."""
     if parts.upper is not None:
-        return follow_goals(parts, performer, obs, _decided(parts, performer, obs, skill, key))
+        return follow_goals(parts, performer, obs, orders)
     seen = parts.view.for_policy(obs)
-    return mode_actions(performer, seen, skill) if key is None else sample_actions(performer, seen, skill, key)[0]
-
-
-def _decided(parts: Parts, actor: Actor, obs: Array, orders: Array, key: Key[Array, ""] | None) -> Array:
-    """Orders of a batch of worlds with the goals set here; with a key they are drawn."""
-    return set_goals(parts, actor, obs, orders, None if key is None else jax.random.split(key, len(obs)))
+    return mode_actions(performer, seen, orders) if key is None else sample_actions(performer, seen, orders, key)[0]
 
 
 def make_player(parts: Parts, mode: bool = True) -> Player:
     """Episodes from the origin with mode actions or sampled ones, compiled on first use."""
     world, steps = parts.world.from_origin(), parts.world.spec.episode_length
-    led, without_goal = parts.upper is not None, lambda skill: skill
-    if isinstance(parts.orders, Orders):
-        without_goal = parts.orders.without_goal
 
-    def choose(performer: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
-        if led:
-            return follow_goals(parts, performer, obs, skill)
-        return actions(parts, performer, obs, skill, None if mode else key)
+    def choose(performer: Any, obs: Array, orders: Array, key: Key[Array, ""]) -> Array:
+        return follow(parts, performer, obs, orders, None if mode else key)
 
-    def decide(performer: Any, obs: Array, orders: Array, key: Key[Array, ""]) -> Array:
-        return _decided(parts, performer, obs, orders, None if mode else key)
+    def renew(performer: Any, obs: Array, orders: Array, key: Key[Array, ""]) -> Array:
+        return decide(parts, performer, obs, orders, None if mode else key)
 
-    def episodes(choose: Any, decide: Any, performer: Any, skill: Array, key: Key[Array, ""]) -> Rollout:
-        by = (partial(decide, performer), parts.hold) if led else ()
-        orders = without_goal(skill)
+    def episodes(choose: Any, renew: Any, performer: Any, skill: Array, key: Key[Array, ""]) -> Rollout:
+        by = (partial(renew, performer), parts.goals_stand) if parts.goals_stand else ()
+        orders = parts.orders.without_goal(skill) if isinstance(parts.orders, Orders) else skill
         rollout = play(world, parts.engine, partial(choose, performer), orders, key, steps, *by)
         return rollout._replace(skill=skill)
 
     if parts.engine.compiles:
-        return over_seeds(parts.engine, partial(episodes, choose, decide))
-    return over_seeds(parts.engine, partial(episodes, jax.jit(choose), jax.jit(decide)))
+        return over_seeds(parts.engine, partial(episodes, choose, renew))
+    return over_seeds(parts.engine, partial(episodes, jax.jit(choose), jax.jit(renew)))
 
 
 def over_seeds(engine: Engine, episodes: Callable[[Any, Array, Key[Array, ""]], Rollout]) -> Player:

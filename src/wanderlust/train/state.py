@@ -53,6 +53,11 @@ class Parts:
         return self.method if isinstance(self.method, Ibol) else None
 
     @property
+    def goals_stand(self) -> int:
+        """Steps for which an upper level's goals stand before it sets others; 0 if there is no such level."""
+        return self.hold if self.upper is not None else 0
+
+    @property
     def orders(self) -> SkillSpace:
         """What worlds carry: skills, and the goals that an upper level sets."""
         method = self.config.method
