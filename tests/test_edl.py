@@ -424,7 +424,7 @@ def test_the_rows_of_the_comparison():
     assert dataclasses.replace(first.schedule, epochs=5) == shared.schedule
     assert (first.sac.alpha, row.sac.alpha, first.sac.hidden) == (3.0, 0.3, (8,))
     assert (str(first.skills), str(row.skills)) == ("n4", "n10")
-    assert coverage.study.Trained(row, {}).plan == "1 seeds, 5 epochs"
+    assert coverage.study.Trained(row, {}).plan == "1 seed, 5 epochs"
     smm = coverage.row_config("smm", shared, "laptop", SkillConfig(), changes)
     assert (smm.schedule, str(smm.skills)) == (shared.schedule, "n4")
     sixteen = SkillConfig("discrete", 16)
