@@ -279,6 +279,7 @@ def test_discover_evaluate_reach(wanderlust, here):
     assert_pictures(run.evaluation, FIGURES)
     for name in ("evaluation.json", *FIGURES):
         assert f"run/evaluation/{name}" in out
+    assert "after 80 steps per seed\n" in re.sub(r" +\n", "\n", out)
     first = evaluation(run.path)
     assert (first["episodes"], first["epoch"], first["env_steps"], first["seeds"]) == (200, 4, 80, [0])
     assert first["metrics"]["coverage_mode"]["ci95"] is None  # one seed has no interval, and JSON no infinity

@@ -460,7 +460,9 @@ def test_the_upper_level_learns_skills_that_lead_to_different_places():
     rows = run.metrics()
     for name in ("imitation", "recovery", "reward"):
         assert rows[-1][name][0] > rows[0][name][0]
-    assert evaluate(run)["metrics"]["distance"]["mean"] > 3.0
+    measured = evaluate(run)
+    assert measured["metrics"]["distance"]["mean"] > 3.0
+    assert measured["env_steps_before"] == first.metrics()[-1]["env_steps"] > 0
 
 
 def test_the_lower_level_stays_as_the_first_stage_has_left_it():

@@ -14,6 +14,7 @@ from trained import copy_of, run_python, start_python, trained
 from wanderlust import discovery
 from wanderlust.config import to_json
 from wanderlust.errors import UserError
+from wanderlust.evaluate import evaluate
 from wanderlust.files import ArrayFile
 from wanderlust.runs import Run
 
@@ -153,6 +154,10 @@ def test_a_run_begins_with_the_networks_of_another_and_with_numbers_of_its_own(t
     third = discovery.start(config, tmp_path / "third", run.path)
     last = json.loads((third.path / "provenance.json").read_text())["began_with"]
     assert (last["epoch"], last["began_with"]) == (2, facts)  # and what that one began with
+    measured = evaluate(third, episodes=2)
+    assert measured["env_steps_before"] == facts["env_steps"] + run.metrics()[-1]["env_steps"]
+    alone = json.loads((trained().evaluation / "evaluation.json").read_text())
+    assert (measured["env_steps"], alone["env_steps_before"]) == (0, 0)
     moved = ArrayFile(run.checkpoints()[2])
     assert any(moved.read(name).tobytes() != after.read(name).tobytes() for name in learner)
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from wanderlust import train
-from wanderlust.config import Engine
+from wanderlust.config import Engine, StagedConfig
 from wanderlust.files import write_arrays, write_json
 from wanderlust.learned import Learned
 from wanderlust.metrics import alignment, coverage, kind_of_motion, summarise, travelled
@@ -55,6 +55,7 @@ def evaluate(run: Source, episodes: int = 200, seed: int = 0, engine: Engine = "
         "recipe": run.config.recipe,
         "epoch": epoch,
         "env_steps": _env_steps(run, epoch),
+        "env_steps_before": _env_steps_before(run),
         "episodes": episodes,
         "engine": parts.engine.name,
         "seeds": list(range(run.config.seed, run.config.seed + run.config.seeds)),
@@ -82,6 +83,17 @@ def _env_steps(run: Source, epoch: int) -> int:
     rows = run.metrics() if isinstance(run, Run) else []
     logged = [row["env_steps"] for row in rows if row["epoch"] == epoch and "env_steps" in row]
     return int(logged[-1]) if logged else epoch * run.config.schedule.collection
+
+
+def _env_steps_before(run: Source) -> int:
+    """Environment steps of an earlier stage, and of the runs that this one began with, as far as they are told."""
+    method = run.config.method
+    steps = method.first.schedule.epochs * method.first.schedule.collection if isinstance(method, StagedConfig) else 0
+    before = run.record().get("began_with") if isinstance(run, Run) else None
+    while before:
+        steps += before["env_steps"] if isinstance(before.get("env_steps"), int) else 0
+        before = before.get("began_with")
+    return steps
 
 
 def _seeds(rollout: Rollout) -> list[Rollout]:

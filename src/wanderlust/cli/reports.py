@@ -83,7 +83,9 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     # a zoo entry has no learning curve
     figures = draw_run(run.path) if isinstance(run, Run) else [draw_trajectories(run.path), draw_phi(run.path)]
     many = len(result["seeds"]) > 1
-    table = Table(title=f"{result['name']} after {result['env_steps']:,} steps per seed", title_justify="left")
+    before = f", and {result['env_steps_before']:,} before it began" if result["env_steps_before"] else ""
+    title = f"{result['name']} after {result['env_steps']:,} steps per seed{before}"
+    table = Table(title=title, title_justify="left")
     table.add_column("measure")
     table.add_column("mean ± 95% interval" if many else "value", justify="right")
     for name, value in result["metrics"].items():
