@@ -226,6 +226,13 @@ def test_reproduce_refuses(refused):
     assert "sac.gamma" in refused("reproduce", "point-goals", "--set", "sac.gamma=1")
 
 
+@pytest.mark.parametrize("item", ["point-goals", "ablation", "coverage"])
+def test_a_wrong_option_leads_to_the_help_of_its_own_command(refused, item):
+    assert refused("reproduce", item, "--nosuch").endswith(f"; see wanderlust reproduce {item} --help")
+    assert refused("reproduce", "--nosuch").endswith("; see wanderlust reproduce --help")
+    assert refused("evaluate", "coverage", "--nosuch").endswith("; see wanderlust evaluate --help")
+
+
 # --- help -------------------------------------------------------------------------------------------------------
 
 

@@ -465,6 +465,15 @@ def test_the_upper_level_learns_skills_that_lead_to_different_places():
     assert measured["env_steps_before"] == first.metrics()[-1]["env_steps"] > 0
 
 
+def test_a_first_stage_that_time_cut_short_is_told_with_the_steps_it_made(tmp_path):
+    run = stages.start(config(50, 2, log_every=1, checkpoint_every=50), tmp_path / "run")
+    stages.train_run(run, budget_seconds=1e-9, quiet=True)
+    first, _ = stages.runs(run)
+    made = first.metrics()[-1]["env_steps"]
+    assert 0 < made < 50 * first.config.schedule.collection
+    assert evaluate(run, episodes=2)["env_steps_before"] == made
+
+
 def test_the_lower_level_stays_as_the_first_stage_has_left_it():
     first, last = stages.runs(learned())
     a, b = (ArrayFile(run.checkpoints()[run.config.schedule.epochs]) for run in (first, last))

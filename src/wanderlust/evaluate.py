@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from wanderlust import train
-from wanderlust.config import Engine, StagedConfig
+from wanderlust.config import Engine
 from wanderlust.files import write_arrays, write_json
 from wanderlust.learned import Learned
 from wanderlust.metrics import alignment, coverage, kind_of_motion, summarise, travelled
@@ -86,10 +86,8 @@ def _env_steps(run: Source, epoch: int) -> int:
 
 
 def _env_steps_before(run: Source) -> int:
-    """Environment steps of an earlier stage, and of the runs that this one began with, as far as they are told."""
-    method = run.config.method
-    steps = method.first.schedule.epochs * method.first.schedule.collection if isinstance(method, StagedConfig) else 0
-    before = run.record().get("began_with") if isinstance(run, Run) else None
+    """Environment steps of what this run began with, an earlier stage or another run, as far as they are told."""
+    steps, before = 0, run.record().get("began_with") if isinstance(run, Run) else None
     while before:
         steps += before["env_steps"] if isinstance(before.get("env_steps"), int) else 0
         before = before.get("began_with")

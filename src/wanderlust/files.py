@@ -40,9 +40,8 @@ def write_atomic(path: Path, data: bytes | str) -> None:
 def check_writable(folder: Path) -> None:
     """Refuse a folder in which nothing can be written, before work is put into what should go there."""
     with _explained(folder, 0):
-        there = next(
-            place for place in (folder, *folder.parents) if place.exists()
-        )  # the rest is made when it is needed
+        # folders that are missing are made when there is something to put there
+        there = next(place for place in (folder, *folder.parents) if place.exists())
         tempfile.TemporaryFile(dir=there).close()
 
 

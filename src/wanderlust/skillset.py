@@ -32,10 +32,9 @@ class Skills:
     def __init__(self, parts: train.Parts, learned: Learned) -> None:
         self._parts = parts
         self._learned = learned
-        self._mode = jax.jit(partial(_mode, parts))
-        self._decide = jax.jit(partial(_decide, parts))
-        self._follow = jax.jit(partial(_follow, parts))
-        self._sampled = jax.jit(partial(_sampled, parts))
+        self._act, self._decide, self._follow = (
+            jax.jit(partial(function, parts)) for function in (train.actions, train.decide, train.follow)
+        )
         self._phi = jax.jit(partial(_phi, parts))
         self._towards = jax.jit(partial(choose_skill, parts))
         self._nearest = jax.jit(jax.vmap(parts.skills.nearest))
@@ -77,12 +76,8 @@ class Skills:
         An upper level decides anew at every call; to let its goals stand, `decide` and `follow`.
         """
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
-        skill = self._skill(z, len(batch))
-        if seed is None:
-            actions = self._mode(self._learned, batch, skill)
-        else:
-            actions = self._sampled(self._learned, batch, skill, jax.random.key(seed))
-        return _unbatch(actions, single)
+        skill, key = self._skill(z, len(batch)), None if seed is None else jax.random.key(seed)
+        return _unbatch(self._act(self._learned.policy, batch, skill, key), single)
 
     @property
     def decides_every(self) -> int:
@@ -93,13 +88,15 @@ class Skills:
         """What skill `z` orders from `obs` on: itself, and the goal that an upper level sets here."""
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
         skill = self._skill(z, len(batch))
-        return _unbatch(self._decide(self._learned, batch, skill) if self.decides_every else skill.copy(), single)
+        return _unbatch(
+            self._decide(self._learned.policy, batch, skill) if self.decides_every else skill.copy(), single
+        )
 
     def follow(self, obs: ArrayLike, orders: ArrayLike) -> NDArray[np.float32]:
         """The mode action at `obs` under orders that were decided there or some steps earlier."""
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
         ordered, _ = self._batch(orders, self._parts.orders.size, "orders")
-        return _unbatch(self._follow(self._learned, batch, self._rows(ordered, len(batch), "orders")), single)
+        return _unbatch(self._follow(self._learned.policy, batch, self._rows(ordered, len(batch), "orders")), single)
 
     def phi(self, obs: ArrayLike) -> NDArray[np.float32]:
         """Where an observation lies on the learned map."""
@@ -166,22 +163,6 @@ def check_seed(source: Source, seed: int) -> None:
 def load_learner(source: Source, parts: train.Parts) -> tuple[int, Learned]:
     """The epoch it is from, and what all seeds have learned by then, with their seed axis."""
     return source.load(parts) if isinstance(source, Entry) else learned.from_run(source, parts)
-
-
-def _mode(parts: train.Parts, learned: Learned, obs: Any, skill: Any) -> Any:
-    return train.actions(parts, learned.policy, obs, skill)
-
-
-def _decide(parts: train.Parts, learned: Learned, obs: Any, skill: Any) -> Any:
-    return train.decide(parts, learned.policy, obs, skill)
-
-
-def _follow(parts: train.Parts, learned: Learned, obs: Any, orders: Any) -> Any:
-    return train.follow(parts, learned.policy, obs, orders)
-
-
-def _sampled(parts: train.Parts, learned: Learned, obs: Any, skill: Any, key: Any) -> Any:
-    return train.actions(parts, learned.policy, obs, skill, key)
 
 
 def _phi(parts: train.Parts, learned: Learned, obs: Any) -> Any:

@@ -118,9 +118,11 @@ def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False
             with discovery.ctrl_c() as pressed:
                 for n, name in enumerate(before.stages[1:-1], 2):
                     say(f"stage {n} of {len(before.stages)}, {name}")
-                state = before.begin(_run_of(run, first, before), run, parts, pressed, quiet)
+                mine = _run_of(run, first, before)
+                state = before.begin(mine, run, parts, pressed, quiet)
             if state is None:
                 return Outcome(0, "interrupted", before.stages[-2])
+            run.began_with(mine, max(mine.checkpoints()))  # which may be fewer epochs than were planned
             run.save(0, train.to_save(state))
     left = None if budget_seconds is None else budget_seconds - (time.monotonic() - began)
     _announce(say, before, len(before.stages), run, left)

@@ -22,7 +22,7 @@ from wanderlust.skillset import Skills
 class SkillVectorEnv(PlayingVectorEnv):
     """Many worlds of a task whose actions are skills: z in [-2, 2]^d (clipped), or the number of a discrete skill.
 
-    Where skills are directions (`skills.unit_length`), that of z is what counts.
+    Where skills are directions, as METRA's are, that of z is what counts.
     """
 
     def __init__(
