@@ -26,6 +26,8 @@ from wanderlust.config import (
     method_config,
     to_json,
 )
+from wanderlust.downstream.hierarchy import Player, random_hand
+from wanderlust.downstream.playing import make_game, make_play
 from wanderlust.downstream.skill_env import SkillEnv
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs.physics import JaxEngine
@@ -506,6 +508,21 @@ def test_goals_stand_for_a_block_where_skills_are_actions():
             position = position + skills.follow(position, orders)
         np.testing.assert_allclose(env.step(z)[0][:2], position, rtol=1e-4, atol=1e-4)
     assert apart > 1e-3  # so that it matters
+
+
+def test_goals_stand_for_a_block_where_a_controller_holds_skills():
+    run = learned()
+    skills, parts, hold = skillset.load(run), train.assemble(run.config), 5
+    of_all = skillset.load_learner(run, parts)[1]
+    game = make_game(parts, make_task("point-goal", goal_range=1000.0, radius=1e-3, slot=10))
+    play = make_play(game, random_hand(parts, hold), paths=True)
+    turns = jax.device_get(play(Player((), of_all), jax.random.split(KEY, 1), 4))
+    for turn in range(2):
+        position, z = turns.seen[turn, 0, :, :2], turns.chosen.skill[turn, 0]
+        for step in range(hold):
+            orders = skills.decide(position, z) if step % skills.decides_every == 0 else orders
+            position = position + skills.follow(position, orders)
+            np.testing.assert_allclose(turns.path[turn, step, 0, :, :2], position, rtol=1e-4, atol=1e-4)
 
 
 def test_orders_of_other_methods_are_the_skill():

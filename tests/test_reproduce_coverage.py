@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import re
 import shutil
 
 import numpy as np
@@ -394,6 +395,21 @@ def test_the_help_teaches(command_line):
     assert code == 0
     assert "wanderlust reproduce coverage --recipe fast" in out
     assert "--only lsd --only diayn-xyo --only random" in out
+
+
+def test_a_table_names_all_commits_and_says_that_there_were_other_commands(copy, monkeypatch):
+    monkeypatch.setattr(discovery, "run_training", fail_if_called)
+    results = written(copy)
+    for name, commit in (("lsd", "abc"), ("metra", "def")):
+        results["rows"][name]["measured"].update(commit=commit, command=f"wanderlust --only {name}")
+    del results["rows"]["random"]
+    (copy / "out" / f"{STEM}.json").write_text(json.dumps(results))
+    text = study(copy, "lsd", "metra")[1]
+    assert re.search(r"` and others like it: recipe", text)
+    assert re.search(r"Commit (abc, def|def, abc), ", text)
+    results["rows"]["metra"]["measured"] = results["rows"]["lsd"]["measured"]
+    (copy / "out" / f"{STEM}.json").write_text(json.dumps(results))
+    assert re.search(r"`: recipe .*Commit abc, ", study(copy, "lsd", "metra")[1])
 
 
 def test_a_table_says_from_where_to_where_the_updates_go():
