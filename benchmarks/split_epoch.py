@@ -1,12 +1,12 @@
 """Where an epoch of the published recipe goes when the worlds are moved by MuJoCo on the host.
 
-python benchmarks/split_epoch.py OUT.json [--ways driver 2x8 10p2 ...] [--desk gpu] [--desk-cores 4] [--epochs 20]
+python benchmarks/split_epoch.py OUT.json [--ways driver 2x8 15p ...] [--desk gpu] [--desk-cores 4] [--epochs 20]
 
 Ant, 20 worlds, seed 0. A way is GROUPSxTHREADS: how many groups the worlds go in, each with a thread of its own, and
-how many threads move each; PROCESSESpWORLDS: so many processes, for so many worlds at a time; `driver`: the driver's
-own; `still`: threads again with worlds that stay where they are, which is what is left without physics.
-Threads choose actions at the desk, on the CPU or on the GPU; the desk may have cores of its own, which physics then
-leaves alone. OUT.json grows as it goes.
+how many threads move each; PROCESSESp: so many processes; `driver`: the driver's own; `still`: threads again with
+worlds that stay where they are, which is what is left without physics. Actions are chosen at the desk, on the CPU or
+on the GPU (`driver`: where the driver has it); it may have cores of its own, which physics then leaves alone.
+OUT.json grows as it goes.
 """
 
 import argparse
@@ -87,14 +87,14 @@ def physics(parts: train.Parts, worlds: int) -> float:
     return (time.monotonic() - began) / 200 * 1e3
 
 
-WAY = re.compile(r"(\d+)([xp])(\d+)")
+WAY = re.compile(r"(\d+)(?:p|x(\d+))")
 
 
 def known_way(text: str) -> str:
     """For argparse: refuse what is no way."""
     if text not in ("driver", "still") and not WAY.fullmatch(text):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no way; it must be driver, still, 2x8 (threads) or 10p2 (processes)"
+            f"{text!r} is no way; it must be driver, still, 2x8 (threads) or 15p (processes)"
         )
     return text
 
@@ -104,9 +104,9 @@ def make(parts: train.Parts, way: str, desk_on_host: bool) -> Crew:
     desk = jax.devices("cpu")[0] if desk_on_host else None
     if way == "still":
         return Threads(dataclasses.replace(parts, engine=Still()), 2, desk)
-    ((count, kind, each),) = WAY.findall(way)
-    if kind == "p":
-        return Processes(parts, int(count), int(each))
+    ((count, each),) = WAY.findall(way)
+    if not each:
+        return Processes(parts, int(count), desk)
     engine = CEngine(parts.world, int(count) * int(each))
     return Threads(dataclasses.replace(parts, engine=engine), int(count), desk)
 

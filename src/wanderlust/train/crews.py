@@ -8,15 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wanderlust.devices import cores
-from wanderlust.train.processes import Processes
+from wanderlust.devices import cores, has_gpu
+from wanderlust.train.processes import Processes, in_order
 from wanderlust.train.state import Actor, Parts
 from wanderlust.train.turns import Collector, Desk, Draws, Log
 
-DESK_ON_HOST = 32
-"""Up to so many worlds it is quicker to choose actions on the CPU than to send every step to a GPU and back."""
+FEW = 32
+"""Up to so many worlds processes move them, where a GPU learns. Threads, where there are not enough cores
+for those, had better choose the actions of so few on the CPU than send every step to the GPU and back."""
 CORES_FOR_PROCESSES = 8
-"""From here on, where a GPU learns, processes move few worlds."""
 
 
 class Crew(Protocol):
@@ -29,21 +29,15 @@ class Crew(Protocol):
 
 def make_crew(parts: Parts) -> Crew:
     """Processes where they pay, otherwise threads."""
-    worlds, have = parts.config.schedule.worlds, cores()
-    if chooses_on_host(parts) and parts.engine.name == "c" and not parts.hold and have >= CORES_FOR_PROCESSES:
-        return Processes(parts, min(have, worlds), 1)  # lines of two read the policy half as often, but idle more cores
-    return Threads(parts, 2 if worlds % 2 == 0 else 1, desk_device(parts))
+    schedule, have = parts.config.schedule, cores()
+    few = schedule.worlds * parts.config.seeds <= FEW
+    if has_gpu() and few and parts.engine.name == "c" and have >= CORES_FOR_PROCESSES and in_order():
+        return Processes(parts, min(have - 1, schedule.worlds * parts.config.seeds))  # one core is the desk's
+    return Threads(parts, 2 if schedule.worlds % 2 == 0 else 1, _host() if has_gpu() and few else None)
 
 
-def chooses_on_host(parts: Parts) -> bool:
-    """Whether it is better to choose actions on the CPU while something else learns."""
-    return jax.default_backend() != "cpu" and parts.config.schedule.worlds * parts.config.seeds <= DESK_ON_HOST
-
-
-def desk_device(parts: Parts) -> jax.Device | None:
-    """Where threads choose actions, if that is not where learning happens."""
-    if not chooses_on_host(parts):
-        return None
+def _host() -> jax.Device | None:
+    """Where threads choose the actions of few worlds while something else learns."""
     try:
         return jax.devices("cpu")[0]
     except RuntimeError:  # JAX was told to use the GPU alone
@@ -72,5 +66,5 @@ def _cut_up(groups: int, desk: Desk, draws: Draws) -> tuple[tuple[Desk, ...], tu
     def part(tree: Any, group: int, axis: int) -> Any:
         return jax.tree.map(lambda x: jnp.split(x, groups, axis)[group], tree)
 
-    desks = tuple(Desk(desk.at, part(desk.turn, g, 1)) for g in range(groups))
-    return desks, tuple(part(draws, g, 2) for g in range(groups))
+    every = range(groups)
+    return tuple(part(desk, group, 1) for group in every), tuple(part(draws, group, 2) for group in every)

@@ -1,39 +1,44 @@
-"""A crew of processes: whoever is free moves some of the worlds, and all share memory with the one that learns.
+"""A crew of processes that move worlds, for a desk on the GPU: all meet in shared memory.
 
-A step takes less than a millisecond. Threads of one interpreter that meet twice in it wait for each other, and for the
-threads of the engine to wake up; a process moves its worlds for many steps before it waits for anyone.
+A step of a world takes a fraction of a millisecond. Threads of one interpreter that meet twice in it wait for each
+other, and for the threads of the engine to wake up. A process of this crew sleeps only between collections: it
+watches a counter in shared memory, and moves a world as soon as it is told to. No world waits for another: those
+that have arrived at the desk when it is free leave it together, whichever they are.
+
+What one process writes others see in the order in which it was written: so it is on x86, and nowhere else by itself.
 """
 
-import collections
 import contextlib
 import dataclasses
 import json
 import mmap
 import os
-import selectors
+import platform
 import subprocess
 import sys
 import tempfile
 import time
 import weakref
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from wanderlust import devices
 from wanderlust.config import RunConfig, from_json, to_json
-from wanderlust.envs import make_engine
+from wanderlust.envs import Physical, make_engine
 from wanderlust.errors import UserError
-from wanderlust.train.state import Actor, Parts, assemble, init, sampler
-from wanderlust.train.turns import Collector, Desk, Draws, Log, turn_cuts
+from wanderlust.train.state import Actor, Parts, assemble
+from wanderlust.train.turns import Desk, Draws, Log, take_turn, turn_cuts, unpack
 
 CACHE_LINE = 64
 """Bytes; arrays begin at multiples of it."""
 PATIENCE = 5.0
 """Seconds that a process has to end once it was told to."""
+LOOKS = 2_000
+"""How often to look for something to do before others may have the core: a tenth of a millisecond or two."""
 PROGRAM = """
 import os, signal
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that learns
@@ -42,119 +47,173 @@ os.dup2(2, 1)  # what a library prints is no answer
 from wanderlust.train.processes import move_worlds
 move_worlds(answers)
 """
-STEPS_AT_ONCE = 25
-"""Steps that worlds are moved before whoever is free takes them on: cores are not equally fast, nor always free."""
+
+
+def in_order() -> bool:
+    """Whether this machine's memory is such that processes can meet in it."""
+    return platform.machine() in ("x86_64", "AMD64") and hasattr(os, "sched_yield")
 
 
 class Processes:
-    """Worlds in lines of a few, which processes take on in turns."""
+    """Worlds that go back and forth between the desk, here, and processes that move them."""
 
-    def __init__(self, parts: Parts, members: int, each: int) -> None:
-        """Start so many, for lines of `each` worlds. They take seconds, which the first collection waits."""
-        if parts.hold:
-            raise ValueError("processes know nothing of orders that change within an episode")
-        if parts.config.schedule.worlds % each:
-            raise ValueError(f"{parts.config.schedule.worlds} worlds cannot be had in lines of {each}")
-        path = _shared_file(parts)
+    def __init__(self, parts: Parts, members: int, desk_at: jax.Device | None = None) -> None:
+        """Start so many. They take seconds, which the first collection waits; the desk is where learning is if not
+        somewhere else.
+        """
+        path = _shared_file(parts, members)
         self._members: list[subprocess.Popen[bytes]] = []
         self._end = weakref.finalize(self, _end, self._members, path)
-        self._board, self._lines = open_board(parts, path), parts.config.schedule.worlds // each
+        self._parts, self._desk_at, self._cuts = parts, desk_at, turn_cuts(parts)
+        self._board = open_board(parts, members, path)
+        self._turned = jax.jit(partial(take_turn, parts))
         config = to_json(dataclasses.replace(parts.config, engine=parts.engine.name))
         for member in range(members):
             self._members.append(_start())
-            _tell(self._members[-1], json.dumps([config, str(path), os.getpid() + member, each]))
+            self._tell(member, json.dumps([config, str(path), os.getpid() + member, member, members]))
         self._path: Path | None = path
 
     def collect(self, actor: Actor, steps: int, desk: Desk, draws: Draws) -> Log:
         """What happens in so many steps from this first turn."""
         if not self._end.alive:
             raise RuntimeError("the processes that move worlds have ended")
-        board = self._board
+        if self._desk_at is not None:
+            actor, desk, draws = jax.device_put((actor, desk, draws), self._desk_at)
         try:
             if self._path is not None:
-                for member in self._members:
-                    self._hear(member, "ready")
-                self._path.unlink()  # everyone has it open: nothing is left behind, however this ends
+                self._welcome(self._path)
                 self._path = None
-            given = jax.device_get([*jax.tree.leaves(actor), draws.turns, desk.turn])
-            for place, x in zip([*board.actor, board.draws, board.turn], given, strict=True):
-                place[...] = x
-            self._share_out(steps)
-        except BaseException:  # Ctrl-C, too: an answer that nobody waited for would be taken for that to the next order
+            self._board.collecting[0] = 1
+            for member in range(len(self._members)):
+                self._tell(member, "go")
+            log = self._go_round(actor, steps, desk, draws)
+            self._board.collecting[0] = 0
+        except BaseException:  # Ctrl-C, too: worlds are on their way, and would arrive in the next collection
             self.close()
             raise
-        return Log(board.turns[:steps].copy(), board.after[:steps].copy(), board.turn.copy())
+        return log
 
-    def _share_out(self, steps: int) -> None:
-        """Have all lines moved through so many steps: the one that has waited longest, by the one that has."""
-        waiting = collections.deque((line, 0) for line in range(self._lines))
-        free = collections.deque(self._members)
-        at_work: dict[subprocess.Popen[bytes], tuple[int, int]] = {}
-        with selectors.DefaultSelector() as answers:
-            for member in self._members:
-                answers.register(_stream(member.stdout), selectors.EVENT_READ, member)
-            while waiting or at_work:
-                while waiting and free:
-                    line, begin = waiting.popleft()
-                    end = min(begin + STEPS_AT_ONCE, steps)
-                    _tell(free[0], f"{line} {begin} {end}")
-                    at_work[free.popleft()] = line, end
-                for key, _ in answers.select():
-                    self._hear(key.data, "done")
-                    line, end = at_work.pop(key.data)
-                    free.append(key.data)
-                    if end < steps:
-                        waiting.append((line, end))
+    def _go_round(self, actor: Actor, steps: int, desk: Desk, draws: Draws) -> Log:
+        """Send worlds off as they leave the desk, and take them back to it as they arrive, until all steps are made."""
+        board, cuts, shape = self._board, self._cuts, desk.turn.shape
+        turn = np.asarray(desk.turn).reshape(-1, shape[-1])
+        turns = np.empty((steps, *turn.shape), np.float32)
+        after = np.empty((steps, *board.after.shape), np.float32)
+        made, moved = np.zeros(len(turn), int), board.moved.copy()
+        arrived = np.ones(len(turn), bool)
+        away = 0
+        while True:
+            who = np.flatnonzero(arrived & (made < steps) & self._goes_on(turn))
+            turns[made[who], who] = turn[who]
+            self._send_off(who, turn)
+            away += len(who)
+            if not away:
+                break
+            arrived = self._await(moved)
+            moved += arrived
+            who = np.flatnonzero(arrived)
+            away -= len(who)
+            led = board.after.copy()
+            after[made[who], who] = led[who]
+            made[who] += 1
+            desk = self._turned(actor, desk, draws, led, arrived)
+            turn = np.asarray(desk.turn).reshape(turn.shape)
+        for world in np.flatnonzero(made < steps):  # the rest of an episode that has ended: not stored
+            turns[made[world] :, world] = turn[world]
+            after[made[world] :, world] = turn[world, : cuts.state]
+        return Log(turns.reshape(steps, *shape), after.reshape(steps, *shape[:2], -1), turn.reshape(shape))
+
+    def _goes_on(self, turn: Any) -> Any:
+        """Which worlds have something to do, as their turns have it."""
+        if not self._parts.waits:
+            return np.ones(len(turn), bool)
+        return unpack(self._cuts, turn)[0].age < self._parts.world.spec.episode_length
+
+    def _send_off(self, who: Any, turn: Any) -> None:
+        """Tell for each of these worlds the process that has the least to do to move it."""
+        board = self._board
+        board.before[who], board.action[who] = turn[who, : self._cuts.state], turn[who, self._cuts.start + 1 :]
+        busy = board.told - board.done
+        for world in who:
+            member = busy.argmin()
+            busy[member] += 1
+            told = board.told[member]
+            board.queues[member, told % len(board.moved)] = world
+            board.told[member] = told + 1  # the last of all this: from here on it may begin
+
+    def _await(self, moved: Any) -> Any:
+        """Wait until some worlds have been moved more often than that, and say which."""
+        counts, looks = self._board.moved, 0
+        while not (arrived := counts != moved).any():
+            looks += 1
+            if looks > LOOKS:
+                os.sched_yield()
+            if looks % (10 * LOOKS) == 0:
+                self._look_after_members()
+        return arrived
 
     def close(self) -> None:
         """End them. To forget this object does so, too."""
+        self._board.collecting[0] = 0
         self._end()
 
-    def _hear(self, member: subprocess.Popen[bytes], word: str) -> None:
-        """Wait until it has said this."""
-        if _stream(member.stdout).readline().decode().strip() != word:
-            self.close()  # which waits for it: now there is a code
-            raise UserError(
-                f"a process that moves worlds has ended (exit code {member.returncode}; "
-                "-9 is often a lack of memory); wanderlust discover --resume RUN goes on from the last checkpoint"
-            )
+    def _welcome(self, path: Path) -> None:
+        """Wait until all are there."""
+        for member in self._members:
+            if _stream(member.stdout).readline() != b"ready\n":
+                self._give_up(member)
+        path.unlink()  # everyone has it open: nothing is left behind, however this ends
+
+    def _tell(self, member: int, line: str) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it has ended, which will be noticed when nothing is heard of it
+            _stream(self._members[member].stdin).write(line.encode() + b"\n")
+            _stream(self._members[member].stdin).flush()
+
+    def _look_after_members(self) -> None:
+        for member in self._members:
+            if member.poll() is not None:
+                self._give_up(member)
+
+    def _give_up(self, member: subprocess.Popen[bytes]) -> None:
+        self.close()  # which waits for it: now there is a code
+        raise UserError(
+            f"a process that moves worlds has ended (exit code {member.returncode}; "
+            "-9 is often a lack of memory); wanderlust discover --resume RUN goes on from the last checkpoint"
+        )
 
 
 # --- what is shared ------------------------------------------------------------------------------------------------
 
 
 class Board(NamedTuple):
-    """Arrays in shared memory; everyone who has the parts knows where they are."""
+    """Arrays in shared memory; everyone who has the parts knows where they are. The desk writes the first five."""
 
-    actor: list[Any]
-    """What chooses actions: written before a collection, as are the next two."""
-    draws: Any
-    """All that is random (`Draws.turns`)."""
-    turn: Any
-    """Where worlds stand: the first turn of a collection, and in the end the last."""
-    turns: Any
-    """Written by those who move worlds: what `Log` has."""
+    collecting: Any
+    """[1] Whether there may be something to do."""
+    told: Any
+    """[members] How many worlds each was ever told to move."""
+    queues: Any
+    """[members, worlds] Which: the n-th of them stands at n modulo the number of worlds."""
+    before: Any
+    """[worlds, state] Where worlds are,"""
+    action: Any
+    """[worlds, action] and what they are to do."""
+    done: Any
+    """[members] How many worlds each has ever moved."""
+    moved: Any
+    """[worlds] How often each was ever moved."""
     after: Any
-
-    def of_line(self, line: int, each: int) -> "Board":
-        """The same with the worlds of one line."""
-        some = slice(line * each, (line + 1) * each)
-        draws, turns, after = (x[:, :, some] for x in (self.draws, self.turns, self.after))
-        return Board(self.actor, draws, self.turn[:, some], turns, after)
+    """[worlds, state] Where that has led them."""
 
 
-def _forms(parts: Parts) -> list[jax.ShapeDtypeStruct]:
+def _forms(parts: Parts, members: int) -> list[jax.ShapeDtypeStruct]:
     """Shapes and types of a board's arrays, in order."""
-    schedule, cuts = parts.config.schedule, turn_cuts(parts)
-    turn = (parts.config.seeds, schedule.worlds, cuts.start + 1 + parts.world.spec.action_dim)
-    after = (*turn[:2], cuts.state)
-    shapes = ((schedule.steps, *turn), turn, (schedule.steps, *turn), (schedule.steps, *after))
-    return [*jax.tree.leaves(_actor_form(parts)), *(jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes)]
-
-
-def _actor_form(parts: Parts) -> Any:
-    """What chooses actions, but for its numbers."""
-    return jax.eval_shape(lambda: sampler(parts, init(parts).learner))
+    worlds, state = parts.config.seeds * parts.config.schedule.worlds, turn_cuts(parts).state
+    counts = [(1,), (members,), (members, worlds)]
+    floats = [(worlds, state), (worlds, parts.world.spec.action_dim)]
+    forms = [*((shape, np.int64) for shape in counts), *((shape, np.float32) for shape in floats)]
+    forms += [((members,), np.int64), ((worlds,), np.int64), ((worlds, state), np.float32)]
+    return [jax.ShapeDtypeStruct(*form) for form in forms]
 
 
 def _places(forms: list[jax.ShapeDtypeStruct]) -> list[int]:
@@ -163,9 +222,9 @@ def _places(forms: list[jax.ShapeDtypeStruct]) -> list[int]:
     return [sum(sizes[:n]) for n in range(len(sizes) + 1)]
 
 
-def _shared_file(parts: Parts) -> Path:
+def _shared_file(parts: Parts, members: int) -> Path:
     """A file of the size of a board, in memory where the system has a folder for that with room in it."""
-    size = _places(_forms(parts))[-1]
+    size = _places(_forms(parts, members))[-1]
     for folder in ("/dev/shm", None):
         with contextlib.suppress(OSError):
             number, name = tempfile.mkstemp(prefix=f"wanderlust-{os.getpid()}-", dir=folder)
@@ -182,9 +241,9 @@ def _shared_file(parts: Parts) -> Path:
     )
 
 
-def open_board(parts: Parts, path: Path) -> Board:
+def open_board(parts: Parts, members: int, path: Path) -> Board:
     """The board in this file."""
-    forms = _forms(parts)
+    forms = _forms(parts, members)
     *places, end = _places(forms)
     with path.open("r+b") as file:
         memory = mmap.mmap(file.fileno(), 0)
@@ -192,8 +251,7 @@ def open_board(parts: Parts, path: Path) -> Board:
         raise RuntimeError(
             f"processes share {len(memory):,} bytes, and one of them needs {end:,}: JAX is set otherwise"
         )
-    arrays = [np.ndarray(form.shape, form.dtype, memory, at) for form, at in zip(forms, places, strict=True)]
-    return Board(arrays[:-4], *arrays[-4:])
+    return Board(*(np.ndarray(form.shape, form.dtype, memory, at) for form, at in zip(forms, places, strict=True)))
 
 
 # --- one of them ---------------------------------------------------------------------------------------------------
@@ -207,12 +265,6 @@ def _start() -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path},
     )
-
-
-def _tell(member: subprocess.Popen[bytes], line: str) -> None:
-    with contextlib.suppress(BrokenPipeError):  # it has ended, which will be noticed when nothing is heard of it
-        _stream(member.stdin).write(line.encode() + b"\n")
-        _stream(member.stdin).flush()
 
 
 def _stream(pipe: Any) -> Any:
@@ -236,27 +288,43 @@ def _end(members: list[subprocess.Popen[bytes]], path: Path) -> None:
 
 
 def move_worlds(answers: BinaryIO) -> None:
-    """The program of such a process: told by lines what to do, it answers by lines what it has done."""
-    lines = sys.stdin.buffer
+    """The program of such a process: told by a line that a collection begins, it moves worlds until that is over."""
+    lines, parent = sys.stdin.buffer, os.getppid()
     if not (first := lines.readline()):
         return  # whoever started it has ended
-    config, path, place, each = json.loads(first)
+    config, path, place, me, members = json.loads(first)
     _stay_on_core(place)
     devices.prepare(1)
     parts = assemble(from_json(RunConfig, config, "the configuration"))
-    collector = Collector(parts, make_engine(parts.world, parts.config.engine, threads=1))
+    engine, nq = make_engine(parts.world, parts.config.engine, threads=1), turn_cuts(parts).qpos
+    move = jax.jit(engine.step) if engine.compiles else engine.step
     try:
-        whole, structure = open_board(parts, Path(path)), jax.tree.structure(_actor_form(parts))
+        board = open_board(parts, members, Path(path))
     except FileNotFoundError:
         return  # whoever started it has ended meanwhile
+    done = 0
     answers.write(b"ready\n")
-    for order in lines:
-        line, begin, end = (int(word) for word in order.split())
-        actor = jax.tree.unflatten(structure, jax.device_put(whole.actor))  # which copies nothing, if it can
-        board = whole.of_line(line, each)
-        desk, draws = Desk(jnp.int32(begin), jnp.array(board.turn)), Draws(jnp.array(board.draws), ())
-        board.turns[begin:end], board.after[begin:end], board.turn[...] = collector(actor, end - begin, desk, draws)
-        answers.write(b"done\n")
+    for _ in lines:
+        while _has_work(board, me, done, parent):
+            world = int(board.queues[me, done % len(board.moved)])
+            before, action = board.before[world : world + 1], board.action[world : world + 1]
+            qpos, qvel = move(Physical(before[:, :nq], before[:, nq:]), action)
+            board.after[world, :nq], board.after[world, nq:] = qpos[0], qvel[0]
+            done += 1
+            board.done[me] = done
+            board.moved[world] += 1  # the last of all this: from here on the desk may have it
+
+
+def _has_work(board: Board, me: int, done: int, parent: int) -> bool:
+    """Wait until there is a world to move, or none will come."""
+    told, collecting, looks = board.told, board.collecting, 0
+    while told[me] == done:
+        looks += 1
+        if looks > LOOKS:
+            os.sched_yield()
+            if not collecting[0] or (looks % LOOKS == 0 and os.getppid() != parent):
+                return False
+    return True
 
 
 def _stay_on_core(place: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from wanderlust.envs import Engine, Physical
 from wanderlust.envs.vector import Worlds, go_on
@@ -26,8 +26,8 @@ from wanderlust.train.state import Actor, Parts
 class Desk(NamedTuple):
     """Where worlds stand in a collection. Few arrays: each costs every step a microsecond or two."""
 
-    at: Int[Array, ""]
-    """The step of the collection."""
+    at: Int[Array, "seeds worlds"]
+    """The step of the collection that each has come to."""
     turn: Float[Array, "seeds worlds turn"]
     """The worlds before that step, and the actions chosen (`pack`)."""
 
@@ -61,7 +61,7 @@ class Collector:
     def __init__(self, parts: Parts, engine: Engine) -> None:
         self._parts, self._cuts = parts, turn_cuts(parts)
         self._move = jax.jit(engine.step) if engine.compiles else engine.step
-        self._turned = jax.jit(partial(_turn, parts))
+        self._turned = jax.jit(partial(take_turn, parts))
 
     def __call__(self, actor: Actor, steps: int, desk: Desk, draws: Draws) -> Log:
         """What happens in so many steps from the turn at this desk."""
@@ -128,17 +128,37 @@ def prepare(parts: Parts, actor: Actor, worlds: Worlds, key: Array) -> tuple[Epo
         fresh = jax.tree.map(lambda x: jnp.broadcast_to(x[None], (len(noise), *x.shape)), worlds)
     else:
         fresh = jax.vmap(partial(fresh_worlds, parts))(keys.fresh)
-    return keys, Desk(jnp.int32(0), first), Draws(pack(fresh, coming(noise)), jax.tree.map(coming, orders))
+    desk = Desk(jnp.zeros(first.shape[:2], jnp.int32), first)
+    return keys, desk, Draws(pack(fresh, coming(noise)), jax.tree.map(coming, orders))
 
 
-def _turn(parts: Parts, actor: Actor, desk: Desk, draws: Draws, after: Float[Array, "all state"]) -> Desk:
-    """Go on from where a step has led: start the episodes that are due, and choose what comes next."""
-    cuts = turn_cuts(parts)
+def take_turn(
+    parts: Parts,
+    actor: Actor,
+    desk: Desk,
+    draws: Draws,
+    after: Float[Array, "all state"],
+    arrived: Bool[Array, " all"] | None = None,
+) -> Desk:
+    """Go on from where a step has led worlds: start the episodes that are due, and choose what comes next.
+
+    All of them, or those that have `arrived` there: the others' turns stay as they are.
+    """
+    cuts, steps = turn_cuts(parts), draws.turns.shape[0]
+    seed, world = jnp.indices(desk.at.shape, sparse=True)
+
+    def due(x: Array) -> Array:
+        return x[desk.at, seed, world]
+
     before, _ = unpack(cuts, desk.turn)
-    fresh, noise = unpack(cuts, draws.turns[desk.at])
+    fresh, noise = unpack(cuts, due(draws.turns))
     led = Physical(*jnp.split(by_seed(after, parts.config.seeds), [cuts.qpos], axis=-1))
     worlds = go_on(parts.world, before._replace(state=led), None if parts.waits else fresh)
-    renewed = renew_orders(parts, actor, worlds, jax.tree.map(lambda x: x[desk.at], draws.orders))
-    goes_on = desk.at + 1 < draws.turns.shape[0]  # orders for the first step of a collection are given when it begins
-    worlds = worlds._replace(skill=jnp.where(goes_on, renewed.skill, worlds.skill))
-    return Desk(desk.at + 1, pack(worlds, jax.vmap(partial(act, parts))(actor, worlds, noise)))
+    renewed = renew_orders(parts, actor, worlds, jax.tree.map(due, draws.orders))
+    goes_on = desk.at + 1 < steps  # orders for the first step of a collection are given when it begins
+    worlds = worlds._replace(skill=jnp.where(goes_on[..., None], renewed.skill, worlds.skill))
+    turned = Desk(desk.at + 1, pack(worlds, jax.vmap(partial(act, parts))(actor, worlds, noise)))
+    if arrived is None:
+        return turned
+    here = by_seed(arrived, parts.config.seeds)
+    return Desk(jnp.where(here, turned.at, desk.at), jnp.where(here[..., None], turned.turn, desk.turn))
