@@ -19,12 +19,12 @@ import sys
 import tempfile
 import time
 import weakref
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import SingleDeviceSharding
 
 from wanderlust import devices
 from wanderlust.config import RunConfig, from_json, to_json
@@ -66,7 +66,7 @@ class Processes:
         self._end = weakref.finalize(self, _end, self._members, path)
         self._parts, self._desk_at, self._cuts = parts, desk_at, turn_cuts(parts)
         self._board = open_board(parts, members, path)
-        self._turned = jax.jit(partial(take_turn, parts))
+        self._turned = _turned_and_shown(parts, desk_at or jax.devices()[0])
         config = to_json(dataclasses.replace(parts.config, engine=parts.engine.name))
         for member in range(members):
             self._members.append(_start())
@@ -116,8 +116,10 @@ class Processes:
             led = board.after.copy()
             after[made[who], who] = led[who]
             made[who] += 1
-            desk = self._turned(actor, desk, draws, led, arrived)
-            turn = np.asarray(desk.turn).reshape(turn.shape)
+            desk, shown = self._turned(actor, desk, draws, led, arrived)
+            while not shown.is_ready():  # to wait otherwise is to be woken up, on a core that others are using
+                pass
+            turn = np.asarray(shown).reshape(turn.shape)
         for world in np.flatnonzero(made < steps):  # the rest of an episode that has ended: not stored
             turns[made[world] :, world] = turn[world]
             after[made[world] :, world] = turn[world, : cuts.state]
@@ -180,6 +182,17 @@ class Processes:
             f"a process that moves worlds has ended (exit code {member.returncode}; "
             "-9 is often a lack of memory); wanderlust discover --resume RUN goes on from the last checkpoint"
         )
+
+
+def _turned_and_shown(parts: Parts, desk_at: jax.Device) -> Any:
+    """A turn at the desk, compiled: the desk, and its turns in memory of the host, where the device itself puts them."""
+
+    def turned(*given: Any) -> tuple[Desk, Any]:
+        desk = take_turn(parts, *given)
+        return desk, desk.turn
+
+    there = SingleDeviceSharding(desk_at)
+    return jax.jit(turned, out_shardings=(there, there.with_memory_kind("pinned_host")))
 
 
 # --- what is shared ------------------------------------------------------------------------------------------------
