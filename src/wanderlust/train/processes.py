@@ -9,6 +9,7 @@ What one process writes others see in the order in which it was written: so it i
 """
 
 import contextlib
+import ctypes
 import dataclasses
 import json
 import mmap
@@ -66,7 +67,7 @@ class Processes:
         self._end = weakref.finalize(self, _end, self._members, path)
         self._parts, self._desk_at, self._cuts = parts, desk_at, turn_cuts(parts)
         self._board = open_board(parts, members, path)
-        self._turned = _turned_and_shown(parts, desk_at or jax.devices()[0])
+        self._reception = Reception(parts, desk_at or jax.devices()[0])
         config = to_json(dataclasses.replace(parts.config, engine=parts.engine.name))
         for member in range(members):
             self._members.append(_start())
@@ -113,13 +114,9 @@ class Processes:
             moved += arrived
             who = np.flatnonzero(arrived)
             away -= len(who)
-            led = board.after.copy()
-            after[made[who], who] = led[who]
+            after[made[who], who] = board.after[who]
             made[who] += 1
-            desk, shown = self._turned(actor, desk, draws, led, arrived)
-            while not shown.is_ready():  # to wait otherwise is to be woken up, on a core that others are using
-                pass
-            turn = np.asarray(shown).reshape(turn.shape)
+            desk, turn = self._reception.turn(actor, desk, draws, board.after, arrived)
         for world in np.flatnonzero(made < steps):  # the rest of an episode that has ended: not stored
             turns[made[world] :, world] = turn[world]
             after[made[world] :, world] = turn[world, : cuts.state]
@@ -184,15 +181,38 @@ class Processes:
         )
 
 
-def _turned_and_shown(parts: Parts, desk_at: jax.Device) -> Any:
-    """A turn at the desk, compiled: the desk, and its turns in memory of the host, where the device itself puts them."""
+class Reception:
+    """The way to the desk and back, as short as it can be: the desk's device reads and writes memory of the host.
 
-    def turned(*given: Any) -> tuple[Desk, Any]:
-        desk = take_turn(parts, *given)
-        return desk, desk.turn
+    JAX brings arrays to a GPU and back by threads of its own, which have to be woken up: that takes longer than the
+    turn itself. So worlds arrive in an array that stays where it is, and is read anew whenever a turn is taken.
+    """
 
-    there = SingleDeviceSharding(desk_at)
-    return jax.jit(turned, out_shardings=(there, there.with_memory_kind("pinned_host")))
+    def __init__(self, parts: Parts, desk_at: jax.Device) -> None:
+        cuts, worlds = turn_cuts(parts), parts.config.seeds * parts.config.schedule.worlds
+        there = SingleDeviceSharding(desk_at)
+        here = there.with_memory_kind("pinned_host")
+        self._inbox = jax.device_put(np.zeros((worlds, cuts.state + 1), np.float32), here)
+        self._inbox.block_until_ready()
+        memory = (ctypes.c_float * self._inbox.size).from_address(self._inbox.unsafe_buffer_pointer())
+        self._arrivals = np.ctypeslib.as_array(memory).reshape(self._inbox.shape)
+        """The same memory; whoever writes to it must be sure that no turn is being taken."""
+
+        def turned(actor: Actor, desk: Desk, draws: Draws, inbox: Any) -> tuple[Desk, Any]:
+            arrivals = jax.device_put(inbox, there)
+            after, arrived = arrivals[:, :-1], arrivals[:, -1] > 0
+            desk = take_turn(parts, actor, desk, draws, after, arrived)
+            return desk, desk.turn
+
+        self._turned = jax.jit(turned, out_shardings=(there, here))
+
+    def turn(self, actor: Actor, desk: Desk, draws: Draws, after: Any, arrived: Any) -> tuple[Desk, Any]:
+        """A turn for the worlds that have arrived: the desk, and its turns as [worlds, turn] for the host."""
+        self._arrivals[:, :-1], self._arrivals[:, -1] = after, arrived
+        desk, shown = self._turned(actor, desk, draws, self._inbox)
+        while not shown.is_ready():  # to wait otherwise is to be woken up, on a core that others are using
+            pass
+        return desk, np.asarray(shown).reshape(len(after), -1)
 
 
 # --- what is shared ------------------------------------------------------------------------------------------------
