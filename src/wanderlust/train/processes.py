@@ -11,6 +11,7 @@ What one process writes others see in the order in which it was written: so it i
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import json
 import mmap
 import os
@@ -103,6 +104,7 @@ class Processes:
         made, moved = np.zeros(len(turn), int), board.moved.copy()
         arrived = np.ones(len(turn), bool)
         away = 0
+        self._reception.open(actor)
         while True:
             who = np.flatnonzero(arrived & (made < steps) & self._goes_on(turn))
             turns[made[who], who] = turn[who]
@@ -116,7 +118,7 @@ class Processes:
             away -= len(who)
             after[made[who], who] = board.after[who]
             made[who] += 1
-            desk, turn = self._reception.turn(actor, desk, draws, board.after, arrived)
+            desk, turn = self._reception.turn(desk, draws, board.after, arrived)
         for world in np.flatnonzero(made < steps):  # the rest of an episode that has ended: not stored
             turns[made[world] :, world] = turn[world]
             after[made[world] :, world] = turn[world, : cuts.state]
@@ -198,18 +200,26 @@ class Reception:
         self._arrivals = np.ctypeslib.as_array(memory).reshape(self._inbox.shape)
         """The same memory; whoever writes to it must be sure that no turn is being taken."""
 
-        def turned(actor: Actor, desk: Desk, draws: Draws, inbox: Any) -> tuple[Desk, Any]:
-            arrivals = jax.device_put(inbox, there)
-            after, arrived = arrivals[:, :-1], arrivals[:, -1] > 0
-            desk = take_turn(parts, actor, desk, draws, after, arrived)
-            return desk, desk.turn
+        @functools.cache
+        def compiled(structure: Any) -> Any:
+            def turned(leaves: list[Any], desk: Desk, draws: Draws, inbox: Any) -> tuple[Desk, Any]:
+                arrivals = jax.device_put(inbox, there)
+                after, arrived = arrivals[:, :-1], arrivals[:, -1] > 0
+                desk = take_turn(parts, jax.tree.unflatten(structure, leaves), desk, draws, after, arrived)
+                return desk, desk.turn
 
-        self._turned = jax.jit(turned, out_shardings=(there, here))
+            return jax.jit(turned, out_shardings=(there, here))
 
-    def turn(self, actor: Actor, desk: Desk, draws: Draws, after: Any, arrived: Any) -> tuple[Desk, Any]:
+        self._compiled = compiled
+
+    def open(self, actor: Actor) -> None:
+        self._leaves, structure = jax.tree.flatten(actor)
+        self._turned = self._compiled(structure)
+
+    def turn(self, desk: Desk, draws: Draws, after: Any, arrived: Any) -> tuple[Desk, Any]:
         """A turn for the worlds that have arrived: the desk, and its turns as [worlds, turn] for the host."""
         self._arrivals[:, :-1], self._arrivals[:, -1] = after, arrived
-        desk, shown = self._turned(actor, desk, draws, self._inbox)
+        desk, shown = self._turned(self._leaves, desk, draws, self._inbox)
         while not shown.is_ready():  # to wait otherwise is to be woken up, on a core that others are using
             pass
         return desk, np.asarray(shown).reshape(len(after), -1)

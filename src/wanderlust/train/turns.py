@@ -1,5 +1,6 @@
 """A collection by turns: the host moves worlds, and one compiled call per step chooses what they do next."""
 
+import functools
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -61,23 +62,34 @@ class Collector:
     def __init__(self, parts: Parts, engine: Engine) -> None:
         self._parts, self._cuts = parts, turn_cuts(parts)
         self._move = jax.jit(engine.step) if engine.compiles else engine.step
-        self._turned = jax.jit(partial(take_turn, parts))
+        self._turned = functools.cache(partial(_compiled_turn, parts))
 
     def __call__(self, actor: Actor, steps: int, desk: Desk, draws: Draws) -> Log:
         """What happens in so many steps from the turn at this desk."""
         waits, length = self._parts.waits, self._parts.world.spec.episode_length
+        leaves, structure = jax.tree.flatten(actor)
+        turned = self._turned(structure)
         turns, after = [np.asarray(desk.turn)], []
         for _ in range(steps):
             worlds, action = unpack(self._cuts, turns[-1].reshape(-1, turns[-1].shape[-1]))
             if waits and worlds.age.min() >= length:  # every episode of this collection has ended early
                 break
             after.append(np.concatenate(self._move(worlds.state, action), axis=1))
-            desk = self._turned(actor, desk, draws, after[-1])
+            desk = turned(leaves, desk, draws, after[-1])
             turns.append(np.asarray(desk.turn))
         missing = steps - len(after)  # steps of episodes that have ended: not stored
         seen = np.stack(turns[:-1] + missing * turns[-1:])
         led = np.stack(after + missing * (after[-1:] or [np.concatenate(worlds.state, axis=1)]))
         return Log(seen, led.reshape(*seen.shape[:3], -1), turns[-1])
+
+
+def _compiled_turn(parts: Parts, structure: Any) -> Any:
+    """`take_turn` for an actor in pieces: to take it apart costs Python as much as much of what a step is made of."""
+
+    def turned(leaves: list[Array], *given: Any) -> Desk:
+        return take_turn(parts, jax.tree.unflatten(structure, leaves), *given)
+
+    return jax.jit(turned)
 
 
 def pack(worlds: Worlds, action: Float[Array, "seeds worlds action"]) -> Float[Array, "seeds worlds turn"]:
