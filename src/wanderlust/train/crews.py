@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wanderlust.devices import cores, has_gpu
-from wanderlust.train.processes import Processes, in_order
+from wanderlust.train.processes import Processes, possible
 from wanderlust.train.state import Actor, Parts
 from wanderlust.train.turns import Collector, Desk, Draws, Log
 
@@ -17,6 +17,7 @@ FEW = 32
 """Up to so many worlds processes move them, where a GPU learns. Threads, where there are not enough cores
 for those, had better choose the actions of so few on the CPU than send every step to the GPU and back."""
 CORES_FOR_PROCESSES = 8
+"""So many at least. A quarter of the cores is left to this process and to the threads of JAX and the GPU's driver."""
 
 
 class Crew(Protocol):
@@ -31,8 +32,8 @@ def make_crew(parts: Parts) -> Crew:
     """Processes where they pay, otherwise threads."""
     schedule, have = parts.config.schedule, cores()
     few = schedule.worlds * parts.config.seeds <= FEW
-    if has_gpu() and few and parts.engine.name == "c" and have >= CORES_FOR_PROCESSES and in_order():
-        return Processes(parts, min(have - 1, schedule.worlds * parts.config.seeds))  # one core is the desk's
+    if has_gpu() and few and parts.engine.name == "c" and have >= CORES_FOR_PROCESSES and possible():
+        return Processes(parts, min(have - have // 4, schedule.worlds * parts.config.seeds))
     return Threads(parts, 2 if schedule.worlds % 2 == 0 else 1, _host() if has_gpu() and few else None)
 
 

@@ -9,9 +9,7 @@ What one process writes others see in the order in which it was written: so it i
 """
 
 import contextlib
-import ctypes
 import dataclasses
-import functools
 import json
 import mmap
 import os
@@ -26,14 +24,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import SingleDeviceSharding
 
 from wanderlust import devices
 from wanderlust.config import RunConfig, from_json, to_json
 from wanderlust.envs import Physical, make_engine
 from wanderlust.errors import UserError
+from wanderlust.train.reception import Reception, reaches_host
 from wanderlust.train.state import Actor, Parts, assemble
-from wanderlust.train.turns import Desk, Draws, Log, take_turn, turn_cuts, unpack
+from wanderlust.train.turns import Desk, Draws, Log, turn_cuts, unpack
 
 CACHE_LINE = 64
 """Bytes; arrays begin at multiples of it."""
@@ -51,17 +49,18 @@ move_worlds(answers)
 """
 
 
-def in_order() -> bool:
-    """Whether this machine's memory is such that processes can meet in it."""
-    return platform.machine() in ("x86_64", "AMD64") and hasattr(os, "sched_yield")
+def possible() -> bool:
+    """Whether this machine's memory is such that processes and the device that learns can meet in it."""
+    in_order = platform.machine() in ("x86_64", "AMD64")
+    return in_order and hasattr(os, "sched_yield") and reaches_host(jax.devices()[0])
 
 
 class Processes:
     """Worlds that go back and forth between the desk, here, and processes that move them."""
 
     def __init__(self, parts: Parts, members: int, desk_at: jax.Device | None = None) -> None:
-        """Start so many. They take seconds, which the first collection waits; the desk is where learning is if not
-        somewhere else.
+        """Start so many, which takes seconds; the first collection waits for them. The desk is where learning is,
+        unless it is said to be elsewhere.
         """
         path = _shared_file(parts, members)
         self._members: list[subprocess.Popen[bytes]] = []
@@ -97,14 +96,13 @@ class Processes:
 
     def _go_round(self, actor: Actor, steps: int, desk: Desk, draws: Draws) -> Log:
         """Send worlds off as they leave the desk, and take them back to it as they arrive, until all steps are made."""
-        board, cuts, shape = self._board, self._cuts, desk.turn.shape
-        turn = np.asarray(desk.turn).reshape(-1, shape[-1])
+        board, shape = self._board, desk.turn.shape
+        turn = self._reception.open(actor, desk, draws)
         turns = np.empty((steps, *turn.shape), np.float32)
         after = np.empty((steps, *board.after.shape), np.float32)
         made, moved = np.zeros(len(turn), int), board.moved.copy()
         arrived = np.ones(len(turn), bool)
         away = 0
-        self._reception.open(actor)
         while True:
             who = np.flatnonzero(arrived & (made < steps) & self._goes_on(turn))
             turns[made[who], who] = turn[who]
@@ -118,10 +116,10 @@ class Processes:
             away -= len(who)
             after[made[who], who] = board.after[who]
             made[who] += 1
-            desk, turn = self._reception.turn(desk, draws, board.after, arrived)
+            turn = self._reception.turn(board.after, arrived)
         for world in np.flatnonzero(made < steps):  # the rest of an episode that has ended: not stored
             turns[made[world] :, world] = turn[world]
-            after[made[world] :, world] = turn[world, : cuts.state]
+            after[made[world] :, world] = turn[world, : self._cuts.state]
         return Log(turns.reshape(steps, *shape), after.reshape(steps, *shape[:2], -1), turn.reshape(shape))
 
     def _goes_on(self, turn: Any) -> Any:
@@ -181,48 +179,6 @@ class Processes:
             f"a process that moves worlds has ended (exit code {member.returncode}; "
             "-9 is often a lack of memory); wanderlust discover --resume RUN goes on from the last checkpoint"
         )
-
-
-class Reception:
-    """The way to the desk and back, as short as it can be: the desk's device reads and writes memory of the host.
-
-    JAX brings arrays to a GPU and back by threads of its own, which have to be woken up: that takes longer than the
-    turn itself. So worlds arrive in an array that stays where it is, and is read anew whenever a turn is taken.
-    """
-
-    def __init__(self, parts: Parts, desk_at: jax.Device) -> None:
-        cuts, worlds = turn_cuts(parts), parts.config.seeds * parts.config.schedule.worlds
-        there = SingleDeviceSharding(desk_at)
-        here = there.with_memory_kind("pinned_host")
-        self._inbox = jax.device_put(np.zeros((worlds, cuts.state + 1), np.float32), here)
-        self._inbox.block_until_ready()
-        memory = (ctypes.c_float * self._inbox.size).from_address(self._inbox.unsafe_buffer_pointer())
-        self._arrivals = np.ctypeslib.as_array(memory).reshape(self._inbox.shape)
-        """The same memory; whoever writes to it must be sure that no turn is being taken."""
-
-        @functools.cache
-        def compiled(structure: Any) -> Any:
-            def turned(leaves: list[Any], desk: Desk, draws: Draws, inbox: Any) -> tuple[Desk, Any]:
-                arrivals = jax.device_put(inbox, there)
-                after, arrived = arrivals[:, :-1], arrivals[:, -1] > 0
-                desk = take_turn(parts, jax.tree.unflatten(structure, leaves), desk, draws, after, arrived)
-                return desk, desk.turn
-
-            return jax.jit(turned, out_shardings=(there, here))
-
-        self._compiled = compiled
-
-    def open(self, actor: Actor) -> None:
-        self._leaves, structure = jax.tree.flatten(actor)
-        self._turned = self._compiled(structure)
-
-    def turn(self, desk: Desk, draws: Draws, after: Any, arrived: Any) -> tuple[Desk, Any]:
-        """A turn for the worlds that have arrived: the desk, and its turns as [worlds, turn] for the host."""
-        self._arrivals[:, :-1], self._arrivals[:, -1] = after, arrived
-        desk, shown = self._turned(self._leaves, desk, draws, self._inbox)
-        while not shown.is_ready():  # to wait otherwise is to be woken up, on a core that others are using
-            pass
-        return desk, np.asarray(shown).reshape(len(after), -1)
 
 
 # --- what is shared ------------------------------------------------------------------------------------------------
@@ -371,7 +327,7 @@ def _has_work(board: Board, me: int, done: int, parent: int) -> bool:
 
 
 def _stay_on_core(place: int) -> None:
-    """One core each: XLA then starts one thread, not as many as there are cores, and wakes up nobody elsewhere.
+    """One core each: they are never idle while worlds move, so no two should have the same.
 
     Neighbours have neighbouring places; where they begin differs from run to run, so that runs do not crowd together.
     """

@@ -1,7 +1,6 @@
 """A collection by turns: the host moves worlds, and one compiled call per step chooses what they do next."""
 
-import functools
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -62,7 +61,7 @@ class Collector:
     def __init__(self, parts: Parts, engine: Engine) -> None:
         self._parts, self._cuts = parts, turn_cuts(parts)
         self._move = jax.jit(engine.step) if engine.compiles else engine.step
-        self._turned = functools.cache(partial(_compiled_turn, parts))
+        self._turned = cache(partial(_compiled_turn, parts))
 
     def __call__(self, actor: Actor, steps: int, desk: Desk, draws: Draws) -> Log:
         """What happens in so many steps from the turn at this desk."""
@@ -84,7 +83,7 @@ class Collector:
 
 
 def _compiled_turn(parts: Parts, structure: Any) -> Any:
-    """`take_turn` for an actor in pieces: to take it apart costs Python as much as much of what a step is made of."""
+    """`take_turn`, compiled for actors in pieces: to take one apart at every step costs Python time."""
 
     def turned(leaves: list[Array], *given: Any) -> Desk:
         return take_turn(parts, jax.tree.unflatten(structure, leaves), *given)
