@@ -6,7 +6,8 @@ Ant, 20 worlds, seed 0. A way is GROUPSxTHREADS: how many groups the worlds go i
 how many threads move each; PROCESSESp: so many processes; `driver`: the driver's own; `still`: threads again with
 worlds that stay where they are, which is what is left without physics. Actions are chosen at the desk, on the CPU or
 on the GPU (`driver`: where the driver has it); it may have cores of its own, which physics then leaves alone.
-OUT.json grows as it goes.
+Each way's first steps are compared with those of one thread that chooses on the CPU: how far they are apart is in
+OUT.json, which grows as it goes.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from wanderlust.envs.physics import CEngine
 from wanderlust.files import write_json
 from wanderlust.train.crews import Crew, Threads
 from wanderlust.train.processes import Processes
+from wanderlust.train.turns import Log
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,12 +49,28 @@ class Still:
         pass
 
 
-def epochs(parts: train.Parts, crew: Crew | None, count: int) -> dict[str, Any]:
+FIRST = 5
+"""Steps in which two ways to choose actions can be compared: what they round otherwise has not grown yet."""
+
+
+def first_steps(parts: train.Parts) -> Log:
+    """A collection's beginning, as one thread on the CPU has it."""
+    here = Threads(parts, 1, jax.devices("cpu")[0])
+    return train.SplitDriver(parts, here).collect(train.init(parts), FIRST)[1]
+
+
+def apart(log: Log, other: Log) -> float:
+    """The largest difference of any number."""
+    return max(float(np.abs(ours - theirs).max()) for ours, theirs in zip(log, other, strict=True))
+
+
+def epochs(parts: train.Parts, crew: Crew | None, count: int, first: Log | None) -> dict[str, Any]:
     """Seconds per epoch, in four turns, and what of one is collecting; the first two epochs are not yet warm."""
     state, advance = train.init(parts), train.SplitDriver(parts, crew)
     began = time.monotonic()
     state, _ = jax.block_until_ready(advance(state, 0))
     compiled = time.monotonic() - began
+    differ_by = None if first is None else apart(advance.collect(state, FIRST)[1], first)
     state, _ = jax.block_until_ready(advance(state, 2))
     spent = []
     for _ in range(4):
@@ -69,6 +87,7 @@ def epochs(parts: train.Parts, crew: Crew | None, count: int) -> dict[str, Any]:
         learning.append(time.monotonic() - collected)
     return {
         "compile_seconds": compiled,
+        "first_steps_differ_by": differ_by,
         "epochs": 4 * (count // 4),
         "seconds_per_epoch": spent,
         "seconds_of_collecting": collecting,
@@ -145,10 +164,10 @@ def main() -> None:
         for worlds, threads in ((5, 5), (10, 5), (10, 8), (10, 10), (20, 10), (20, 16))
         if threads <= devices.cores()
     }
-    found["ways"] = {}
+    found["ways"], first = {}, first_steps(parts)
     for way in args.ways:
         crew = None if way == "driver" else make(parts, way, args.desk == "cpu")
-        found["ways"][way] = epochs(parts, crew, args.epochs)
+        found["ways"][way] = epochs(parts, crew, args.epochs, None if way == "still" else first)
         write_json(args.out, found)
 
 

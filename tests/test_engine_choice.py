@@ -217,6 +217,34 @@ def test_a_run_that_does_not_fit_leaves_no_folder(tmp_path, monkeypatch):
     assert "GiB for networks and replay" in refused(api.open_to_resume, run.path)
 
 
+@pytest.mark.parametrize(
+    ("limit", "cores"),
+    [
+        ("max 100000", 8),
+        ("300000 100000", 3),
+        ("350000 100000", 3),
+        ("50000 100000", 1),
+        ("9900000 100000", 8),
+        ("", 8),
+    ],
+)
+def test_a_container_may_have_the_time_of_fewer_cores(tmp_path, monkeypatch, limit, cores):
+    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: range(8), raising=False)
+    monkeypatch.setattr(devices, "CONTROL_GROUP", tmp_path)
+    assert devices.cores() == 8
+    (tmp_path / "cpu.max").write_text(f"{limit}\n")
+    assert devices.cores() == cores
+
+
+def test_a_container_may_have_less_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(devices, "CONTROL_GROUP", tmp_path)
+    whole = devices.host_memory()
+    (tmp_path / "memory.max").write_text("max\n")
+    assert devices.host_memory() == whole
+    (tmp_path / "memory.max").write_text("1048576\n")
+    assert devices.host_memory() == 2**20
+
+
 # --- time -------------------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import jax
 
+CONTROL_GROUP = Path("/sys/fs/cgroup")
+"""Where Linux says what a container may use."""
+
 
 def prepare(seeds: int = 1) -> None:
     """Spread seeds over CPU cores and keep compiled programs between commands. Harmless when it comes too late."""
@@ -18,8 +21,12 @@ def prepare(seeds: int = 1) -> None:
 
 
 def cores() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """CPU cores that this process may use: of the machine, or of its container where that has the time of fewer."""
+    have = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):  # no control group, or one without a limit ("max")
+        time, period = map(int, (CONTROL_GROUP / "cpu.max").read_text().split())
+        have = min(have, max(1, time // period))
+    return have
 
 
 def cache_folder() -> Path:
@@ -33,7 +40,7 @@ def host_memory() -> int:
     """Bytes of memory this machine has, or its container where that has less."""
     have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with contextlib.suppress(OSError, ValueError):  # no control group, or one without a limit ("max")
-        have = min(have, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+        have = min(have, int((CONTROL_GROUP / "memory.max").read_text()))
     return have
 
 
