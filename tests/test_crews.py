@@ -24,7 +24,7 @@ from wanderlust.train import crews, processes
 from wanderlust.train.crews import Threads, make_crew
 from wanderlust.train.processes import Processes
 from wanderlust.train.reception import Reception
-from wanderlust.train.turns import Desk, take_turn, turn_cuts
+from wanderlust.train.turns import Desk, take_turn, turn_cuts, unpack
 
 
 def shared_files():
@@ -99,6 +99,24 @@ def test_each_process_stays_on_a_core(point):
     theirs = [os.sched_getaffinity(member.pid) for member in crew._members]
     assert [len(cores) for cores in theirs] == [1, 1]
     assert len(set.union(*theirs)) == min(2, len(os.sched_getaffinity(0)))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system does not say what time a process takes")
+def test_processes_sleep_between_collections(point):
+    parts, crew = point
+    train.SplitDriver(parts, crew).collect(train.init(parts))
+    time.sleep(0.2)
+    before = [cpu_seconds(member.pid) for member in crew._members]
+    time.sleep(0.5)
+    after = [cpu_seconds(member.pid) for member in crew._members]
+    assert max(after) > 0
+    assert all(now - then < 0.1 for now, then in zip(after, before, strict=True))
+
+
+def cpu_seconds(pid):
+    """User time so far, the 14th entry; the second is a name in brackets."""
+    entries = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(entries[11]) / os.sysconf("SC_CLK_TCK")
 
 
 def test_a_log_stays_as_it_is_when_worlds_move_on(point):
@@ -290,21 +308,35 @@ def test_processes_move_bodies_as_threads_do(ant):
     np.testing.assert_allclose(apart.turns, here.turns, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.gpu
-def test_processes_with_a_desk_on_a_gpu_collect_what_threads_do(ant):
-    """States and actions, so soon after the start that what the two devices round otherwise has not grown yet."""
-    schedule = dataclasses.replace(ant.config.schedule, worlds=20, steps=20)
+def check_every_step(ant, members, rounding):
+    """Twenty bodies: every step is the engine's, and every turn what follows from the step before."""
+    schedule = dataclasses.replace(ant.config.schedule, worlds=20, steps=30)
     parts = dataclasses.replace(ant, config=dataclasses.replace(ant.config, schedule=schedule))
-    crew = Processes(parts, members=8)
-    state = train.init(parts)
-    apart, here = (
-        train.SplitDriver(parts, by).collect(state)[1] for by in (crew, Threads(parts, 2, jax.devices("cpu")[0]))
-    )
+    asked, crew = Asking(parts, 1), Processes(parts, members)
+    train.SplitDriver(parts, asked).collect(train.init(parts))
+    log = crew.collect(*asked.asked)
     crew.close()
-    np.testing.assert_allclose(apart.after[:5], here.after[:5], rtol=1e-2, atol=1e-2)
-    np.testing.assert_allclose(apart.turns[:5], here.turns[:5], rtol=1e-2, atol=1e-2)
-    assert np.abs(apart.after - here.after).mean() < 0.1
-    assert np.ptp(here.after[..., 0], axis=0).min() > 0
+    actor, steps, desk, draws = jax.device_put(asked.asked, jax.devices("cpu")[0])
+    turned = jax.jit(partial(take_turn, parts))
+    for step, (turn, after) in enumerate(zip(log.turns, log.after, strict=True)):
+        worlds, action = unpack(turn_cuts(parts), turn[0])
+        moved = np.concatenate(parts.engine.step(worlds.state, action), axis=1)
+        np.testing.assert_allclose(after[0], moved, rtol=1e-5, atol=1e-5)
+        follows = turned(actor, Desk(jnp.full_like(desk.at, step), jnp.array(turn)), draws, jnp.array(after[0]))
+        led = log.turns[step + 1] if step + 1 < steps else log.last
+        np.testing.assert_allclose(led, follows.turn, rtol=rounding, atol=rounding)
+    assert np.ptp(log.after[..., 0], axis=0).min() > 0  # they moved
+
+
+def test_every_step_of_a_collection_follows_from_the_one_before(ant):
+    check_every_step(ant, members=2, rounding=1e-5)
+
+
+@pytest.mark.gpu
+def test_every_step_follows_from_the_one_before_with_a_desk_on_a_gpu(ant):
+    if jax.default_backend() == "cpu":
+        pytest.skip("no GPU")
+    check_every_step(ant, members=8, rounding=5e-3)  # a GPU multiplies with ten bits of each factor
 
 
 def test_processes_are_for_few_bodies_of_a_gpu_on_many_cores(ant, monkeypatch):
