@@ -106,7 +106,7 @@ def physics(parts: train.Parts, worlds: int) -> float:
     return (time.monotonic() - began) / 200 * 1e3
 
 
-WAY = re.compile(r"(\d+)(?:p|x(\d+))")
+WAY = re.compile(r"([1-9]\d*)(?:p|x([1-9]\d*))")
 
 
 def known_way(text: str) -> str:
@@ -141,13 +141,15 @@ def keep_apart(desk_cores: int) -> None:
 def main() -> None:
     """Measure, and write what is known after every step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("changes", nargs="*")
-    parser.add_argument("--ways", nargs="*", type=known_way, default=["driver", "still"])
-    parser.add_argument("--desk", choices=("cpu", "gpu"), default="cpu")
-    parser.add_argument("--desk-cores", type=int, default=0)
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("out", type=Path, help="where results go, OUT.json")
+    parser.add_argument("changes", nargs="*", help="changes of the recipe, e.g. schedule.worlds=10")
+    parser.add_argument("--ways", nargs="*", type=known_way, default=["driver", "still"], help="who moves worlds")
+    parser.add_argument("--desk", choices=("cpu", "gpu"), default="cpu", help="where actions are chosen")
+    parser.add_argument("--desk-cores", type=int, default=0, help="cores that physics leaves to the desk")
+    parser.add_argument("--epochs", type=int, default=20, help="to be timed, in four turns: at least four")
     args = parser.parse_intermixed_args()
+    if args.epochs < 4:
+        parser.error(f"--epochs is {args.epochs}; it must be at least 4")
 
     devices.prepare(1)
     if args.desk_cores:

@@ -27,11 +27,6 @@ from wanderlust.train.reception import Reception
 from wanderlust.train.turns import Desk, take_turn, turn_cuts, unpack
 
 
-def shared_files():
-    folders = [Path(processes.tempfile.gettempdir()), Path("/dev/shm")]
-    return sorted(path for folder in folders if folder.is_dir() for path in folder.glob(f"wanderlust-{os.getpid()}-*"))
-
-
 @pytest.fixture(scope="module")
 def point():
     """PointEnv in steps that cut episodes in two, and processes that move it."""
@@ -77,11 +72,12 @@ def test_it_does_not_matter_who_moves_which_world(point):
     alone.close()
 
 
-def test_a_world_goes_to_the_process_that_has_the_least_to_do(point, tmp_path):
+def test_a_world_goes_to_the_process_that_has_the_least_to_do(point):
     parts, _ = point
-    (tmp_path / "shared").write_bytes(bytes(processes._places(processes._forms(parts, 2))[-1]))
+    memory = processes._shared_memory(parts, 2)
     crew = object.__new__(Processes)  # without the processes
-    crew._board, crew._cuts = processes.open_board(parts, 2, tmp_path / "shared"), turn_cuts(parts)
+    crew._board, crew._cuts = processes.open_board(parts, 2, memory), turn_cuts(parts)
+    os.close(memory)
     crew._board.told[:], crew._board.done[:] = (13, 4), (10, 4)
     turn = np.arange(12 * 30, dtype=np.float32).reshape(12, 30)[:, : crew._cuts.start + 3]
     crew._send_off(np.array([7, 1, 2, 11, 5]), turn)
@@ -188,17 +184,17 @@ def test_a_desk_serves_those_who_have_arrived(point):
 
 
 def test_processes_are_told_when_one_of_them_ends_and_leave_nothing_behind():
-    before = shared_files()
+    before = open_files()
     parts = train.assemble(tiny_config(driver="split"))
     crew = Processes(parts, members=2)
-    assert len(shared_files()) == len(before) + 1
+    assert open_files() == before + 5  # two pipes each, and the memory that they share
     driver, state = train.SplitDriver(parts, crew), train.init(parts)
     driver.collect(state)
-    assert shared_files() == before  # it is open in all of them, and has no name any more
     crew._members[1].kill()
     with pytest.raises(UserError, match=r"a process that moves worlds has ended \(exit code -9; .* --resume"):
         driver.collect(state)
     assert [member.returncode for member in crew._members] == [0, -9]
+    assert open_files() == before + 1
     with pytest.raises(RuntimeError, match="the processes that move worlds have ended"):
         driver.collect(state)
 
@@ -248,6 +244,32 @@ os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("signal_name", ["SIGTERM", "SIGKILL"])
+def test_processes_whose_learner_ends_before_they_are_there_say_nothing(signal_name):
+    program = f"""
+import os, signal
+from helpers import tiny_config
+from wanderlust import train
+from wanderlust.train.processes import Processes
+crew = Processes(train.assemble(tiny_config(driver="split")), members=1)
+print(crew._members[0].pid, flush=True)
+os.kill(os.getpid(), signal.{signal_name})
+"""
+    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    ended = subprocess.run(  # which waits for the member as well: it has the same standard error
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert ended.returncode == -getattr(signal, signal_name)
+    assert ended.stderr == ""
+    assert not is_running(int(ended.stdout))
+
+
+def open_files():
+    """How many this process has."""
+    gc.collect()
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def is_running(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -257,28 +279,20 @@ def is_running(pid):
 
 def test_processes_that_need_other_memory_are_refused(tmp_path):
     parts = train.assemble(tiny_config(driver="split"))
-    (tmp_path / "shared").write_bytes(bytes(64))
-    with pytest.raises(RuntimeError, match=r"processes share 64 bytes, and one of them needs [\d,]+"):
-        processes.open_board(parts, 1, tmp_path / "shared")
+    path = tmp_path / "shared"
+    path.write_bytes(bytes(64))
+    with path.open("r+b") as file, pytest.raises(RuntimeError, match=r"share 64 bytes, and one of them needs [\d,]+"):
+        processes.open_board(parts, 1, file.fileno())
 
 
 def test_a_crew_that_is_forgotten_ends():
-    before = shared_files()
+    before = open_files()
     crew = Processes(train.assemble(tiny_config(driver="split")), members=1)
     members = crew._members
     del crew
     gc.collect()
     assert members[0].returncode is not None
-    assert shared_files() == before
-
-
-def test_without_room_for_what_is_shared_there_is_one_line(monkeypatch):
-    def full(**_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(processes.tempfile, "mkstemp", full)
-    with pytest.raises(UserError, match=r"no room for [\d,]+ bytes that processes share.* TMPDIR"):
-        Processes(train.assemble(tiny_config(driver="split")), members=1)
+    assert open_files() == before
 
 
 def test_orders_may_change_on_the_way():

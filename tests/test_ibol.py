@@ -635,6 +635,12 @@ def test_the_published_numbers():
 
 
 @pytest.mark.parametrize(("recipe", "env"), RECIPES)
+def test_every_recipe_goes_through_a_collection_four_times(recipe, env):
+    schedule = get_recipe(recipe, env, "ibol", SkillConfig()).schedule
+    assert schedule.sac_steps * schedule.sac_batch == 4 * schedule.worlds  # REINFORCE takes it for what is done now
+
+
+@pytest.mark.parametrize(("recipe", "env"), RECIPES)
 def test_every_recipe_assembles(recipe, env):
     for view in ("", "o", "xy"):
         suffix = f"-{view}" if view else ""

@@ -94,7 +94,8 @@ class _Upper:
     worlds: int
     updates: int = 4
     batch: int = 64
-    """Trajectories of a gradient step."""
+    """Trajectories of a gradient step. All steps of an epoch together go through what was collected four times, as in
+    IBOL's code: REINFORCE takes it for what the policy does now. After fifty times goals had become all alike."""
     hidden: tuple[int, ...] = (512, 512)
     rate: float = 1e-4
     alternatives: int = 100
@@ -106,8 +107,8 @@ _UPPER = {
     ("paper", "ant"): _Upper(1.0, 10_000, worlds=64),
     ("paper", "half-cheetah"): _Upper(1.0, 10_000, worlds=64),
     ("paper", "humanoid"): _Upper(1.5, 10_000, worlds=32, batch=32),
-    **{("fast", body): _Upper(0.6, 240, 1024, updates=200, batch=256, rate=3e-4) for body in ("ant", "half-cheetah")},
-    ("fast", "humanoid"): _Upper(0.6, 40, 1024, updates=200, batch=256, rate=3e-4),
+    **{("fast", body): _Upper(0.6, 960, worlds=256, updates=16, rate=3e-4) for body in ("ant", "half-cheetah")},
+    ("fast", "humanoid"): _Upper(0.6, 160, worlds=256, updates=16, rate=3e-4),
     **{("laptop", body): _Upper(0.6, 250, 64, hidden=(128, 128), rate=3e-4, alternatives=20) for body in BODIES},
 }
 """On bodies `paper` is what IBOL's code has; the other numbers are our own."""

@@ -21,7 +21,7 @@ CORES_FOR_PROCESSES = 8
 
 
 class Crew(Protocol):
-    """Moves all worlds through the steps of a collection, in groups that know nothing of each other."""
+    """Moves all worlds through the steps of a collection; none of them knows of any other."""
 
     def collect(self, actor: Actor, steps: int, desk: Desk, draws: Draws) -> Log:
         """What happens in so many steps from this first turn."""

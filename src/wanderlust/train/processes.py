@@ -16,7 +16,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from pathlib import Path
@@ -38,10 +37,11 @@ CACHE_LINE = 64
 PATIENCE = 5.0
 """Seconds that a process has to end once it was told to."""
 LOOKS = 2_000
-"""How often to look for something to do before others may have the core: a tenth of a millisecond or two."""
+"""How often to look for something to do before others may have the core: for less than a millisecond where worlds are
+moved, some milliseconds at the desk."""
 PROGRAM = """
 import os, signal
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that learns
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the one that learns
 answers = os.fdopen(os.dup(1), "wb", buffering=0)
 os.dup2(2, 1)  # what a library prints is no answer
 from wanderlust.train.processes import move_worlds
@@ -52,7 +52,7 @@ move_worlds(answers)
 def possible() -> bool:
     """Whether this machine's memory is such that processes and the device that learns can meet in it."""
     in_order = platform.machine() in ("x86_64", "AMD64")
-    return in_order and hasattr(os, "sched_yield") and reaches_host(jax.devices()[0])
+    return in_order and hasattr(os, "memfd_create") and reaches_host(jax.devices()[0])
 
 
 class Processes:
@@ -62,17 +62,20 @@ class Processes:
         """Start so many, which takes seconds; the first collection waits for them. The desk is where learning is,
         unless it is said to be elsewhere.
         """
-        path = _shared_file(parts, members)
         self._members: list[subprocess.Popen[bytes]] = []
-        self._end = weakref.finalize(self, _end, self._members, path)
+        self._end = weakref.finalize(self, _end, self._members)
         self._parts, self._desk_at, self._cuts = parts, desk_at, turn_cuts(parts)
-        self._board = open_board(parts, members, path)
         self._reception = Reception(parts, desk_at or jax.devices()[0])
-        config = to_json(dataclasses.replace(parts.config, engine=parts.engine.name))
-        for member in range(members):
-            self._members.append(_start())
-            self._tell(member, json.dumps([config, str(path), os.getpid() + member, member, members]))
-        self._path: Path | None = path
+        self._all_here = False
+        memory = _shared_memory(parts, members)
+        try:
+            self._board = open_board(parts, members, memory)
+            config = to_json(dataclasses.replace(parts.config, engine=parts.engine.name))
+            for member in range(members):
+                self._members.append(_start(memory))
+                self._tell(member, json.dumps([config, memory, os.getpid() + member, member, members]))
+        finally:
+            os.close(memory)  # everyone has it open
 
     def collect(self, actor: Actor, steps: int, desk: Desk, draws: Draws) -> Log:
         """What happens in so many steps from this first turn."""
@@ -81,9 +84,8 @@ class Processes:
         if self._desk_at is not None:
             actor, desk, draws = jax.device_put((actor, desk, draws), self._desk_at)
         try:
-            if self._path is not None:
-                self._welcome(self._path)
-                self._path = None
+            if not self._all_here:
+                self._welcome()
             self._board.collecting[0] = 1
             for member in range(len(self._members)):
                 self._tell(member, "go")
@@ -156,12 +158,12 @@ class Processes:
         self._board.collecting[0] = 0
         self._end()
 
-    def _welcome(self, path: Path) -> None:
+    def _welcome(self) -> None:
         """Wait until all are there."""
         for member in self._members:
             if _stream(member.stdout).readline() != b"ready\n":
                 self._give_up(member)
-        path.unlink()  # everyone has it open: nothing is left behind, however this ends
+        self._all_here = True
 
     def _tell(self, member: int, line: str) -> None:
         with contextlib.suppress(BrokenPipeError):  # it has ended, which will be noticed when nothing is heard of it
@@ -221,47 +223,34 @@ def _places(forms: list[jax.ShapeDtypeStruct]) -> list[int]:
     return [sum(sizes[:n]) for n in range(len(sizes) + 1)]
 
 
-def _shared_file(parts: Parts, members: int) -> Path:
-    """A file of the size of a board, in memory where the system has a folder for that with room in it."""
-    size = _places(_forms(parts, members))[-1]
-    for folder in ("/dev/shm", None):
-        with contextlib.suppress(OSError):
-            number, name = tempfile.mkstemp(prefix=f"wanderlust-{os.getpid()}-", dir=folder)
-            try:
-                with os.fdopen(number, "wb") as file:
-                    file.write(bytes(size))  # now: a full disk that is noticed later is a crash
-            except OSError:
-                os.unlink(name)
-                raise
-            return Path(name)
-    raise UserError(
-        f"no room for {size:,} bytes that processes share, neither in /dev/shm nor in {tempfile.gettempdir()}; "
-        "make some, or let TMPDIR name a folder that has it"
-    )
+def _shared_memory(parts: Parts, members: int) -> int:
+    """Memory of the size of a board, as an open file without a name: nothing is left behind, however this ends."""
+    number = os.memfd_create("wanderlust")
+    os.ftruncate(number, _places(_forms(parts, members))[-1])
+    return number
 
 
-def open_board(parts: Parts, members: int, path: Path) -> Board:
-    """The board in this file."""
+def open_board(parts: Parts, members: int, number: int) -> Board:
+    """The board in the open file of this number."""
     forms = _forms(parts, members)
     *places, end = _places(forms)
-    with path.open("r+b") as file:
-        memory = mmap.mmap(file.fileno(), 0)
+    memory = mmap.mmap(number, 0)
     if len(memory) != end:
-        raise RuntimeError(
-            f"processes share {len(memory):,} bytes, and one of them needs {end:,}: JAX is set otherwise"
-        )
+        raise RuntimeError(f"processes share {len(memory):,} bytes, and one of them needs {end:,}: it is of other code")
     return Board(*(np.ndarray(form.shape, form.dtype, memory, at) for form, at in zip(forms, places, strict=True)))
 
 
 # --- one of them ---------------------------------------------------------------------------------------------------
 
 
-def _start() -> subprocess.Popen[bytes]:
+def _start(memory: int) -> subprocess.Popen[bytes]:
     path = os.pathsep.join(x or str(Path.cwd()) for x in sys.path)
     return subprocess.Popen(
         [sys.executable, "-P", "-c", PROGRAM],  # -P: modules come from where this process has them, and nowhere else
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        pass_fds=[memory],
+        process_group=0,  # of its own: Ctrl-C is for the one that learns
         env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path},
     )
 
@@ -271,8 +260,7 @@ def _stream(pipe: Any) -> Any:
     return pipe
 
 
-def _end(members: list[subprocess.Popen[bytes]], path: Path) -> None:
-    path.unlink(missing_ok=True)
+def _end(members: list[subprocess.Popen[bytes]]) -> None:
     for member in members:
         with contextlib.suppress(BrokenPipeError):
             _stream(member.stdin).close()  # the end of what it reads is the end of its work
@@ -291,18 +279,17 @@ def move_worlds(answers: BinaryIO) -> None:
     lines, parent = sys.stdin.buffer, os.getppid()
     if not (first := lines.readline()):
         return  # whoever started it has ended
-    config, path, place, me, members = json.loads(first)
+    config, memory, place, me, members = json.loads(first)
     _stay_on_core(place)
     devices.prepare(1)
     parts = assemble(from_json(RunConfig, config, "the configuration"))
     engine, nq = make_engine(parts.world, parts.config.engine, threads=1), turn_cuts(parts).qpos
     move = jax.jit(engine.step) if engine.compiles else engine.step
+    board, done = open_board(parts, members, memory), 0
     try:
-        board = open_board(parts, members, Path(path))
-    except FileNotFoundError:
+        answers.write(b"ready\n")
+    except BrokenPipeError:
         return  # whoever started it has ended meanwhile
-    done = 0
-    answers.write(b"ready\n")
     for _ in lines:
         while _has_work(board, me, done, parent):
             world = int(board.queues[me, done % len(board.moved)])

@@ -1,4 +1,4 @@
-"""A collection by turns: the host moves worlds, and one compiled call per step chooses what they do next."""
+"""A collection by turns: the host moves worlds, and compiled calls choose what they do next."""
 
 from functools import cache, partial
 from typing import Any, NamedTuple
