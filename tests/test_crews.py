@@ -20,7 +20,7 @@ from wanderlust import train
 from wanderlust.config import BodyConfig
 from wanderlust.envs.physics import CEngine
 from wanderlust.errors import UserError
-from wanderlust.train import crews, processes
+from wanderlust.train import crews, processes, reception
 from wanderlust.train.crews import Threads, make_crew
 from wanderlust.train.processes import Processes
 from wanderlust.train.reception import Reception
@@ -160,6 +160,14 @@ def test_worlds_whose_episodes_are_over_stay_where_they_are():
     crew.close()
 
 
+def test_a_device_that_would_look_at_a_copy_is_not_used(monkeypatch):
+    assert reception.reaches_host(jax.devices()[0])
+    assert processes.possible()
+    monkeypatch.setattr(reception, "_writable", lambda array: np.array(array))
+    assert not reception.reaches_host(jax.devices()[0])
+    assert not processes.possible()
+
+
 def test_a_desk_serves_those_who_have_arrived(point):
     parts, _ = point
     threads = Asking(parts, 1)
@@ -167,14 +175,14 @@ def test_a_desk_serves_those_who_have_arrived(point):
     actor, _, desk, draws = threads.asked
     everyone, nobody = np.ones(12, bool), np.zeros(12, bool)
     some = np.arange(12) % 3 == 0
-    reception, cuts = Reception(parts, jax.devices()[0]), turn_cuts(parts)
-    first = reception.open(actor, desk, draws)
+    desk_side, cuts = Reception(parts, jax.devices()[0]), turn_cuts(parts)
+    first = desk_side.open(actor, desk, draws)
     after = first[:, : cuts.state] + np.float32(0.5)
-    np.testing.assert_array_equal(reception.turn(after, nobody), first)
-    turns = reception.turn(after, some)
+    np.testing.assert_array_equal(desk_side.turn(after, nobody), first)
+    turns = desk_side.turn(after, some)
     np.testing.assert_array_equal(turns[~some], first[~some])
     np.testing.assert_array_equal(turns[some, : cuts.state], after[some])
-    rest = reception.turn(after, ~some)
+    rest = desk_side.turn(after, ~some)
     np.testing.assert_array_equal(rest[some], turns[some])  # they wait for where their next step leads them
     at_once = take_turn(parts, actor, desk, draws, jnp.array(after), jnp.array(everyone))
     np.testing.assert_allclose(rest, at_once.turn.reshape(12, -1), rtol=1e-6, atol=1e-6)
