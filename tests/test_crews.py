@@ -357,7 +357,7 @@ def test_every_step_of_a_collection_follows_from_the_one_before(ant):
 @pytest.mark.gpu
 def test_every_step_follows_from_the_one_before_with_a_desk_on_a_gpu(ant):
     if jax.default_backend() == "cpu":
-        pytest.skip("no GPU")
+        pytest.skip("needs a GPU: WANDERLUST_TEST_PLATFORMS=cuda,cpu pytest -m gpu")
     check_every_step(ant, members=8, rounding=5e-3)  # a GPU multiplies with ten bits of each factor
 
 
@@ -394,5 +394,6 @@ def test_ctrl_c_is_for_the_process_that_learns(point):
     driver, state = train.SplitDriver(parts, crew), train.init(parts)
     before = driver.collect(state)[1]
     for member in crew._members:
-        member.send_signal(signal.SIGINT)  # as a terminal sends it to all of them
+        assert os.getpgid(member.pid) != os.getpgid(0)  # a terminal does not even send it there
+        member.send_signal(signal.SIGINT)
     jax.tree.map(np.testing.assert_array_equal, driver.collect(state)[1], before)

@@ -182,7 +182,7 @@ def _weighed(sac: SacConfig, own: SacConfig) -> SacConfig:
 def _together(config: RunConfig, shared: RunConfig) -> RunConfig:
     """A row's stages with the schedule of LSD each (IBOL: as its recipe has it), and in all as many steps as LSD.
 
-    These are rounded up to whole epochs, which are longer for IBOL.
+    These are rounded up to whole epochs, whose lengths differ for IBOL.
     """
     if not isinstance(config.method, StagedConfig):
         return config
