@@ -6,7 +6,7 @@ Ant, 20 worlds, seed 0. A way is GROUPSxTHREADS: how many groups the worlds go i
 how many threads move each; PROCESSESp: so many processes; `driver`: the driver's own; `still`: threads again with
 worlds that stay where they are, which is what is left without physics. Actions are chosen at the desk, on the CPU or
 on the GPU (`driver`: where the driver has it); it may have cores of its own, which physics then leaves alone.
-Each way's first steps are compared with those of one thread that chooses on the CPU: how far they are apart is in
+Each way's first steps are compared with those of one thread that has the same desk: how far they are apart is in
 OUT.json, which grows as it goes.
 """
 
@@ -53,9 +53,13 @@ FIRST = 5
 """Steps in which two ways to choose actions can be compared: what they round otherwise has not grown yet."""
 
 
-def first_steps(parts: train.Parts) -> Log:
-    """A collection's beginning, as one thread on the CPU has it."""
-    here = Threads(parts, 1, jax.devices("cpu")[0])
+def first_steps(parts: train.Parts, desk_on_host: bool) -> Log:
+    """A collection's beginning, as one thread has it that asks the same device for actions.
+
+    Another device would not do: a GPU multiplies with ten bits of each factor, and Ant's legs make of a thousandth of
+    an action some tenths of a radian per second within five steps.
+    """
+    here = Threads(parts, 1, jax.devices("cpu")[0] if desk_on_host else None)
     return train.SplitDriver(parts, here).collect(train.init(parts), FIRST)[1]
 
 
@@ -166,7 +170,7 @@ def main() -> None:
         for worlds, threads in ((5, 5), (10, 5), (10, 8), (10, 10), (20, 10), (20, 16))
         if threads <= devices.cores()
     }
-    found["ways"], first = {}, first_steps(parts)
+    found["ways"], first = {}, first_steps(parts, args.desk == "cpu")
     for way in args.ways:
         crew = None if way == "driver" else make(parts, way, args.desk == "cpu")
         found["ways"][way] = epochs(parts, crew, args.epochs, None if way == "still" else first)
