@@ -18,7 +18,8 @@ import wanderlust  # noqa: F401 - registers the tasks
 from wanderlust.config import BodyConfig, PointConfig
 from wanderlust.downstream import episodes
 from wanderlust.downstream.gym_tasks import TaskEnv, TaskVectorEnv
-from wanderlust.downstream.tasks import TASKS, GoalState, gym_id, make_task
+from wanderlust.downstream.registration import NAMES, gym_id
+from wanderlust.downstream.tasks import TASKS, GoalState, make_task
 from wanderlust.downstream.tasks.hurdles import BARS, HurdleState, back_foot_x
 from wanderlust.downstream.tasks.turns import TurnState, heading
 from wanderlust.envs import make_engine, make_world
@@ -103,6 +104,7 @@ def test_names_of_gymnasium():
     names = [*goals, "CheetahHurdle", "AntRotation", "AntQuaternion"]
     assert sorted(map(gym_id, TASKS)) == sorted(f"wanderlust/{name}-v0" for name in names)
     assert all(gym_id(name) in gymnasium.registry for name in TASKS)
+    assert tuple(TASKS) == NAMES  # which Gymnasium is told before the tasks are there
 
 
 def test_numbers_of_one_s_own():

@@ -10,13 +10,18 @@ env = gymnasium.make("wanderlust/AntMultiGoals-v0")  # a task as a Gymnasium env
 env = wanderlust.SkillEnv(skills, "ant-multi-goals")  # the same with skills as its actions
 """
 
-from wanderlust.api import discover, normalise
-from wanderlust.downstream.gym_tasks import register as _register_tasks
-from wanderlust.downstream.skill_env import SkillEnv, SkillVectorEnv
-from wanderlust.envs.gym_vector import make_vec
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from wanderlust.downstream.registration import register as _register_tasks
 from wanderlust.errors import UserError
-from wanderlust.runs import Run
-from wanderlust.skillset import Skills, load
+
+if TYPE_CHECKING:
+    from wanderlust.api import discover, normalise
+    from wanderlust.downstream.skill_env import SkillEnv, SkillVectorEnv
+    from wanderlust.envs.gym_vector import make_vec
+    from wanderlust.runs import Run
+    from wanderlust.skillset import Skills, load
 
 __all__ = [
     "Run",
@@ -32,5 +37,29 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Run": "wanderlust.runs",
+    "SkillEnv": "wanderlust.downstream.skill_env",
+    "SkillVectorEnv": "wanderlust.downstream.skill_env",
+    "Skills": "wanderlust.skillset",
+    "discover": "wanderlust.api",
+    "load": "wanderlust.skillset",
+    "make_vec": "wanderlust.envs.gym_vector",
+    "normalise": "wanderlust.api",
+}
+"""Imported when first used: they bring JAX, for which nobody should wait who asks a command for its help."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
 
 _register_tasks()

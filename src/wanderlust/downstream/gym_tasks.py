@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from wanderlust.config import BodyConfig, EnvConfig, PointConfig
 from wanderlust.downstream import episodes
 from wanderlust.downstream.episodes import Episode, Held
-from wanderlust.downstream.tasks import TASKS, Task, gym_id, make_task
+from wanderlust.downstream.tasks import Task, make_task
 from wanderlust.envs import Physical, SelfStepping, World, make_engine, make_world
 from wanderlust.envs.base import LARGEST
 from wanderlust.envs.gym_base import EpisodicVectorEnv, Moved, autoreset_mode_of, check_counts, episode_key
@@ -203,15 +203,3 @@ class TaskEnv(SingleEnv):
 def config_of(task: Task[Any]) -> EnvConfig:
     """The world a task is played in where no skills bring their own."""
     return PointConfig() if task.env == "point" else BodyConfig(cast(Any, task.env), episode_length=task.horizon)
-
-
-def register() -> None:
-    """Tell Gymnasium the names of the tasks; nothing is made before somebody asks for one."""
-    for name in TASKS:
-        if gym_id(name) not in gymnasium.registry:
-            gymnasium.register(
-                gym_id(name),
-                entry_point="wanderlust.downstream.gym_tasks:TaskEnv",
-                vector_entry_point="wanderlust.downstream.gym_tasks:TaskVectorEnv",
-                kwargs={"task": name},
-            )

@@ -25,7 +25,6 @@ __all__ = [
     "GoalTask",
     "Score",
     "Task",
-    "gym_id",
     "make_task",
     "point_goal",
     "point_multi_goals",
@@ -66,8 +65,3 @@ def make_task(name: str, **changes: float) -> AnyTask:
             raise UserError(f"{name}: {key} is {value!r}; it must be a positive {kind}")
     fields: dict[str, Any] = {key: type(known[key])(value) for key, value in changes.items()}
     return dataclasses.replace(task, **fields)
-
-
-def gym_id(name: str) -> str:
-    """What Gymnasium calls a task: ``wanderlust/AntMultiGoals-v0`` is ``ant-multi-goals``."""
-    return f"wanderlust/{''.join(part.capitalize() for part in name.split('-'))}-v0"
