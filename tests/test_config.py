@@ -241,6 +241,7 @@ def test_a_field_is_changed_by_its_path(path, text, value):
         ("sac.learn_alpha", "1", "sac.learn_alpha is 1; it must be of type bool"),
         ("schedule.epochs", "1e3", "schedule.epochs is 1000.0; it must be of type int"),
         ("schedule.epochs", "", "schedule.epochs is ''; it must be of type int"),
+        ("sac.hidden", "64,64", "sac.hidden is '64,64'; it must be a list, such as [128, 128]"),
         ("driver", "both", "driver is 'both'; it must be one of 'fused', 'split'"),
     ],
 )

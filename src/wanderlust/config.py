@@ -586,7 +586,7 @@ def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
         _require(data in args, f"{where}: {spot} is {data!r}; it must be one of {', '.join(map(repr, args))}")
         return data
     if origin is tuple:
-        _require(isinstance(data, list | tuple), f"{where}: {spot} is {data!r}; it must be a list")
+        _require(isinstance(data, list | tuple), f"{where}: {spot} is {data!r}; it must be a list, such as [128, 128]")
         return tuple(build(args[0], v, where, f"{path}[{i}]") for i, v in enumerate(data))
     if kind in (int, float) and isinstance(data, int) and not isinstance(data, bool):
         shown = data if abs(data) < 10**30 else "out of range"
