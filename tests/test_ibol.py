@@ -37,7 +37,15 @@ from wanderlust.evaluate import evaluate
 from wanderlust.files import ArrayFile
 from wanderlust.learned import Learned
 from wanderlust.methods import View, ibol, make_method
-from wanderlust.methods.ibol import Networks, Statistics, Terms, Trajectories, decision_densities, over_time
+from wanderlust.methods.ibol import (
+    Networks,
+    Statistics,
+    Terms,
+    Trajectories,
+    above_the_others,
+    decision_densities,
+    over_time,
+)
 from wanderlust.methods.ibol_nets import Beta, BetaPolicy, Normal, init_beta_policy, init_encoder
 from wanderlust.methods.linearizer import LinearizerState
 from wanderlust.recipes import RECIPES, get_recipe
@@ -320,6 +328,37 @@ def test_each_network_follows_its_own_gradient():
     for got, by_hand in zip(jax.tree.leaves(grads.sampling), jax.tree.leaves(likelier), strict=True):
         np.testing.assert_allclose(got, -by_hand, rtol=1e-3, atol=1e-4)
         assert np.abs(got).max() > 0
+
+
+def test_a_baseline_is_the_mean_of_the_others():
+    np.testing.assert_allclose(above_the_others(jnp.array([1.0, 2.0, 6.0])), [1 - 4, 2 - 3.5, 6 - 1.5], rtol=1e-6)
+    baseline = jax.jacobian(lambda returns: returns - above_the_others(returns))(jnp.arange(5.0))
+    np.testing.assert_allclose(np.diag(baseline), 0, atol=1e-6)  # so the expected gradient stays what it is
+
+
+def test_with_a_baseline_only_the_sampling_policy_learns_otherwise():
+    judging = make_method(dataclasses.replace(IBOL.config, baseline=True), IBOL.skills)
+
+    @jax.jit
+    def gradients(networks):
+        noise_key, other_key = jax.random.split(KEY)
+        terms = IBOL.terms(networks, SEEN, jax.random.normal(noise_key, (4, 5, 2)))
+        judged = above_the_others(IBOL.returns(terms, IBOL.surprise(networks.sampling, SEEN, other_key)))
+
+        def reinforce(sampling):
+            logs = decision_densities(sampling, SEEN, SEEN.parameter)
+            return jnp.mean(jnp.sum(jnp.where(SEEN.valid, logs, 0), axis=1) * judged)
+
+        both = [jax.grad(lambda n, m=m: m.loss(n, SEEN, KEY)[0])(networks) for m in (IBOL, judging)]
+        return both, jax.grad(reinforce)(networks.sampling)
+
+    (without, having), likelier = gradients(NETWORKS)
+    for got, by_hand in zip(jax.tree.leaves(having.sampling), jax.tree.leaves(likelier), strict=True):
+        np.testing.assert_allclose(got, -by_hand, rtol=1e-3, atol=1e-4)
+    same = [jax.tree.leaves((g.skill, g.encoder)) for g in (without, having)]
+    assert all(np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(*same, strict=True))
+    pairs = zip(jax.tree.leaves(without.sampling), jax.tree.leaves(having.sampling), strict=True)
+    assert max(np.abs(a - b).max() for a, b in pairs) > 0.1
 
 
 def test_statistics_become_those_of_a_mixture():

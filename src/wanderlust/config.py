@@ -263,7 +263,7 @@ class LinearizerConfig(MethodConfig):
     name: Literal["linearizer"] = "linearizer"
     block: int = 10
     """Steps over which a move is measured; every step of a block is rewarded by the whole block's move."""
-    hold: int = 10
+    hold: int = 0
     """Steps of an episode after which training sets another goal; 0 keeps one for the whole episode."""
     standardise: bool = False
     """Whether rewards are brought to mean 0 and variance 1 by running statistics."""
@@ -294,6 +294,8 @@ class IbolConfig(StagedConfig):
     """Weight of log q(u|trajectory), by which the sampling policy's parameter is recovered."""
     spread: float = 1.0
     """Weight of -log p(goal|state) in what the sampling policy is rewarded for (alpha of the paper)."""
+    baseline: bool = False
+    """Whether REINFORCE judges a trajectory against the mean of the others in its batch, which makes it less noisy."""
     samples: int = 16
     """Skills drawn from q(z|trajectory) for each trajectory."""
     alternatives: int = 100

@@ -175,7 +175,8 @@ class Ibol:
         log_density = decision_densities(networks.sampling, seen, seen.parameter)
         likelihood = jnp.sum(jnp.where(seen.valid, log_density, 0.0), axis=1)
         metrics = {"reward": returns, "surprise": surprise, **terms._asdict()}
-        loss = -jnp.mean(self._bottleneck(terms)) - jnp.mean(likelihood * returns)
+        judged = above_the_others(returns) if self.config.baseline else returns
+        loss = -jnp.mean(self._bottleneck(terms)) - jnp.mean(likelihood * judged)
         return loss, {name: jnp.mean(value) for name, value in metrics.items()}
 
     def learn(self, state: IbolState, batch: Trajectories, key: Key[Array, ""]) -> tuple[IbolState, Metrics]:
@@ -233,3 +234,9 @@ def decision_densities(
 def over_time(x: Float[Array, "episodes time"], valid: Bool[Array, "episodes time"]) -> Float[Array, " episodes"]:
     """The mean over the decisions of each trajectory."""
     return jnp.sum(jnp.where(valid, x, 0.0), axis=1) / jnp.maximum(jnp.sum(valid, axis=1), 1)
+
+
+def above_the_others(returns: Float[Array, " episodes"]) -> Float[Array, " episodes"]:
+    """By how much each exceeds the mean of all others, which does not depend on it: a baseline without a bias."""
+    count = returns.shape[0]
+    return (returns - jnp.mean(returns)) * (count / max(count - 1, 1))

@@ -30,10 +30,8 @@ def linearizing(config: RunConfig) -> RunConfig:
     standardise = method.view.endswith("o") and config.env.name != "humanoid"
     return dataclasses.replace(
         config,
-        # as in IBOL's code, one goal an episode; but the upper level will set another in every block
-        method=dataclasses.replace(
-            method, block=block, hold=0 if config.recipe == "paper" else block, standardise=standardise
-        ),
+        # one goal an episode, as in IBOL's code: if goals change, swinging limbs to and fro pays better than walking
+        method=dataclasses.replace(method, block=block, hold=0, standardise=standardise),
         # others are refused when the method is made
         skills=config.skills if config.skills.kind == "discrete" else SkillConfig("box", seen),
         sac=dataclasses.replace(config.sac, alpha=0.1),
