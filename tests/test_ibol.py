@@ -25,6 +25,7 @@ from wanderlust.config import (
     StageConfig,
     method_config,
     to_json,
+    with_changes,
 )
 from wanderlust.downstream.hierarchy import Player, random_hand
 from wanderlust.downstream.playing import make_game, make_play
@@ -645,6 +646,14 @@ def test_impossible_methods_are_refused():
         make_method(method_config("linearizer"), BoxSkills(3)).init(KEY, 2)
 
 
+@pytest.mark.parametrize("alone", ["schedule.sac_batch=1", "schedule.worlds=1"])
+def test_a_baseline_needs_others(alone):
+    made = get_recipe("laptop", "ant", "ibol", SkillConfig())
+    with pytest.raises(UserError, match=r"method\.baseline needs other trajectories.*at least 2$"):
+        with_changes(made, (alone,))
+    with_changes(made, (alone, "method.baseline=false"))
+
+
 def test_a_configuration_survives_its_file(tmp_path):
     made = get_recipe("laptop", "point", "ibol-o", SkillConfig())
     assert made.method.first.method.standardise and made.method.view == "o"
@@ -657,7 +666,7 @@ def test_the_published_numbers():
     made = get_recipe("paper", "ant", "ibol-o", SkillConfig())
     method, first = made.method, made.method.first
     assert (method.hidden, method.learning_rate, method.samples, method.alternatives) == ((512, 512), 1e-4, 16, 100)
-    assert (method.bottleneck, method.recovery, method.spread) == (1e-2, 2.0, 1.0)
+    assert (method.bottleneck, method.recovery, method.spread, method.baseline) == (1e-2, 2.0, 1.0, False)
     schedule = made.schedule
     assert (schedule.epochs, schedule.worlds, schedule.sac_steps, schedule.sac_batch) == (10_000, 64, 4, 64)
     assert first.method.standardise and (first.method.block, first.method.hold, first.method.keep) == (10, 0, 0.99)
@@ -674,8 +683,10 @@ def test_the_published_numbers():
 
 
 @pytest.mark.parametrize(("recipe", "env"), RECIPES)
-def test_every_recipe_goes_through_a_collection_four_times(recipe, env):
-    schedule = get_recipe(recipe, env, "ibol", SkillConfig()).schedule
+def test_every_recipe_goes_through_a_collection_four_times_with_goals_of_whole_episodes(recipe, env):
+    made = get_recipe(recipe, env, "ibol", SkillConfig())
+    schedule = made.schedule
+    assert made.method.first.method.hold == 0  # a linearizer whose goals change swings its limbs instead of walking
     assert schedule.sac_steps * schedule.sac_batch == 4 * schedule.worlds  # REINFORCE takes it for what is done now
 
 

@@ -481,6 +481,12 @@ class RunConfig:
                 f"env.episode_length is {self.env.episode_length}; ibol needs at least two goals of "
                 f"{self.method.block} steps (method.first.method.block)",
             )
+            together = min(self.schedule.worlds, self.schedule.sac_batch)
+            _require(
+                together >= 2 or not self.method.baseline,
+                "method.baseline needs other trajectories to compare with: schedule.worlds and schedule.sac_batch "
+                "must be at least 2",
+            )
         own = {"ibol": "follows goals of its own", "linearizer": "has method.hold", "vic": "is paid for whole episodes"}
         _require(
             not self.schedule.hold or self.method.name not in own,

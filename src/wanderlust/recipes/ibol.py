@@ -97,6 +97,7 @@ class _Upper:
     hidden: tuple[int, ...] = (512, 512)
     rate: float = 1e-4
     alternatives: int = 100
+    baseline: bool = False
 
 
 _UPPER = {
@@ -105,9 +106,14 @@ _UPPER = {
     ("paper", "ant"): _Upper(1.0, 10_000, worlds=64),
     ("paper", "half-cheetah"): _Upper(1.0, 10_000, worlds=64),
     ("paper", "humanoid"): _Upper(1.5, 10_000, worlds=32, batch=32),
-    **{("fast", body): _Upper(0.6, 960, worlds=256, updates=16, rate=3e-4) for body in ("ant", "half-cheetah")},
-    ("fast", "humanoid"): _Upper(0.6, 160, worlds=256, updates=16, rate=3e-4),
-    **{("laptop", body): _Upper(0.6, 250, 64, hidden=(128, 128), rate=3e-4, alternatives=20) for body in BODIES},
+    **{("fast", b): _Upper(0.6, 960, 256, updates=64, batch=16, baseline=True) for b in ("ant", "half-cheetah")},
+    ("fast", "humanoid"): _Upper(0.6, 160, 256, updates=64, batch=16, baseline=True),
+    **{
+        ("laptop", body): _Upper(
+            0.6, 250, 64, updates=16, batch=16, hidden=(128, 128), rate=3e-4, alternatives=20, baseline=True
+        )
+        for body in BODIES
+    },
 }
 """On bodies `paper` is what IBOL's code has; the other numbers are our own."""
 
@@ -122,6 +128,7 @@ def ibol(recipe: str, env: str, view: Variant, skills: SkillConfig, lower: RunCo
         hidden=u.hidden,
         learning_rate=u.rate,
         alternatives=u.alternatives,
+        baseline=u.baseline,
         first=StageConfig(lower.method, lower.skills, lower.sac, first),
     )
     schedule = ScheduleConfig(
