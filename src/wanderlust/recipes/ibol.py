@@ -106,8 +106,10 @@ _UPPER = {
     ("paper", "ant"): _Upper(1.0, 10_000, worlds=64),
     ("paper", "half-cheetah"): _Upper(1.0, 10_000, worlds=64),
     ("paper", "humanoid"): _Upper(1.5, 10_000, worlds=32, batch=32),
-    **{("fast", b): _Upper(0.6, 960, 256, updates=64, batch=16, baseline=True) for b in ("ant", "half-cheetah")},
-    ("fast", "humanoid"): _Upper(0.6, 160, 256, updates=64, batch=16, baseline=True),
+    **{
+        ("fast", body): _Upper(0.6, epochs, 256, updates=64, batch=16, rate=3e-4, baseline=True)
+        for body, epochs in (("ant", 960), ("half-cheetah", 960), ("humanoid", 160))
+    },
     **{
         ("laptop", body): _Upper(
             0.6, 250, 64, updates=16, batch=16, hidden=(128, 128), rate=3e-4, alternatives=20, baseline=True
