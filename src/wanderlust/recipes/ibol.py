@@ -100,7 +100,7 @@ class _Upper:
     baseline: bool = False
 
 
-_UPPER = {
+_UPPER: dict[tuple[str, str], _Upper] = {
     ("paper", "point"): _Upper(0.5, 2000, worlds=64, hidden=(128, 128), rate=3e-4),
     ("laptop", "point"): _Upper(0.5, 400, worlds=64, hidden=(64, 64), rate=1e-3, alternatives=20),
     ("paper", "ant"): _Upper(1.0, 10_000, worlds=64),
