@@ -62,8 +62,9 @@ def test_going_on_from_an_older_checkpoint_ends_the_same(tmp_path):
     assert_same_end(trained(), run)
 
 
-def test_a_finished_run_has_nothing_left_to_do(tmp_path):
+def test_a_finished_run_has_nothing_left_to_do(tmp_path, monkeypatch):
     run = copy_of(trained(), tmp_path / "run")
+    monkeypatch.setattr("wanderlust.train.make_driver", lambda _: pytest.fail("a driver may start processes"))
     before = run.checkpoints()[4].read_bytes()
     assert discovery.run_training(discovery.resume(run.path), quiet=True) == discovery.Outcome(4, "finished")
     assert run.checkpoints()[4].read_bytes() == before

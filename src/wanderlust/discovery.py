@@ -79,7 +79,9 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     run = dataclasses.replace(run, config=config)
     epoch, state = _last_state(run, parts)
     run.rewind(epoch)
-    if 0 < epoch < total:
+    if epoch >= total:
+        return Outcome(epoch, "finished")
+    if epoch > 0:
         run.resumed()
     last = (run.metrics() or [{}])[-1]
     steps = last.get("env_steps", 0)
@@ -91,11 +93,10 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     covered: list[int] = next((row["coverage"] for row in reversed(run.metrics()) if "coverage" in row), [])
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
-        if epoch < total:
-            _introduce(line, parts)
-            state = _compile(line, parts, advance, state)
-            line.restart(epoch)
-        while epoch < total:
+        _introduce(line, parts)
+        state = _compile(line, parts, advance, state)
+        line.restart(epoch)
+        while True:
             count = min(config.log_every - epoch % config.log_every, total - epoch)
             trained = spent.trained
             with spent.training():
@@ -124,7 +125,6 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
                 run.save(epoch, train.to_save(state))
             if reason is not None:
                 return Outcome(epoch, reason)
-    return Outcome(epoch, "finished")
 
 
 def _reason(finished: bool, pressed: bool, left: float | None) -> str | None:
