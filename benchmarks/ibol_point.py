@@ -2,10 +2,10 @@
 
 python benchmarks/ibol_point.py OUT.json [SEEDS]
 
-Trains `wanderlust discover point --method ibol` (recipe laptop) beside OUT.json, in a folder of the same name.
+Trains `wanderlust discover point --method ibol` (recipe laptop) in a new folder, OUT, beside OUT.json.
 """
 
-import shutil
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import numpy as np
 
 import wanderlust
 from wanderlust import devices, levels, train
-from wanderlust.evaluate import evaluate
 from wanderlust.files import write_json
 from wanderlust.runs import Run, provenance
 from wanderlust.skillset import load_learner
@@ -44,15 +43,14 @@ def linear_in_z(parts: train.Parts, actor: Any) -> dict[str, list[float]]:
 def main(out: Path, seeds: int) -> None:
     """Train, evaluate both levels, write the JSON."""
     devices.prepare(seeds)
-    folder = out.with_suffix("")
-    shutil.rmtree(folder, ignore_errors=True)
-    run = wanderlust.discover("point", method="ibol", seeds=seeds, out=folder)
-    first = Run.open(folder / "linearizer")
+    run = wanderlust.discover("point", method="ibol", seeds=seeds, out=out.with_suffix(""))
+    first = Run.open(run.path / "linearizer")
     parts = train.assemble(run.config)
     begun = levels.begin(first, run, parts, lambda: False, quiet=True)
     assert begun is not None
-    measured = {"linearizer": evaluate(first, EPISODES), "skills": evaluate(run, EPISODES)}
-    rows = [row for row in run.metrics() if "recovery" in row]
+    stages = {"linearizer": first, "skills": run}
+    measured = {name: json.loads((stage.evaluation / "evaluation.json").read_text()) for name, stage in stages.items()}
+    rows = run.metrics()
     write_json(
         out,
         {

@@ -55,7 +55,8 @@ def parts_of(run: Run) -> dict[str, Any]:
 def main(out: Path, runs: list[Path]) -> None:
     """Look at every run, write the JSON."""
     opened = [Run.open(path) for path in runs]
-    write_json(out, {"provenance": provenance(opened[0].config), "runs": [parts_of(run) for run in opened]})
+    made = {"provenance": provenance(opened[0].config), "seed": SEED, "worlds": WORLDS}
+    write_json(out, {**made, "runs": [parts_of(run) for run in opened]})
 
 
 if __name__ == "__main__":

@@ -239,4 +239,4 @@ def over_time(x: Float[Array, "episodes time"], valid: Bool[Array, "episodes tim
 def above_the_others(returns: Float[Array, " episodes"]) -> Float[Array, " episodes"]:
     """By how much each exceeds the mean of all others, which does not depend on it: a baseline without a bias."""
     count = returns.shape[0]
-    return (returns - jnp.mean(returns)) * (count / max(count - 1, 1))
+    return (returns - jnp.mean(returns)) * (count / (count - 1))

@@ -98,6 +98,7 @@ class _Upper:
     rate: float = 1e-4
     alternatives: int = 100
     baseline: bool = False
+    """IBOL's code has none. With larger rates than its own goals became all alike without one."""
 
 
 _UPPER: dict[tuple[str, str], _Upper] = {
