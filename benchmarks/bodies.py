@@ -5,7 +5,7 @@ python benchmarks/bodies.py OUT.json OUT.png RUN [RUN ...]
 A run is a folder that `wanderlust discover` made; runs of the same configuration but for the seed are drawn together,
 and their medians taken. Of its metrics.jsonl: training seconds (compilation and the look at
 the skills apart) to 1,000, 2,000, 3,000 and 4,500 bins, and the coverage after 1, 2, 5 and 10 minutes, per seed. Of its
-evaluation.json: the measures at the end.
+evaluation.json: the measures at the end; a run that was cut off before it was evaluated has none.
 """
 
 import json
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from wanderlust.config import RunConfig, from_json
 from wanderlust.zoo import without_folders
 
 BINS = (1000, 2000, 3000, 4500)
@@ -28,26 +29,29 @@ def summary(run: Path) -> dict[str, Any]:
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     rows = [row for row in rows if "coverage" in row]  # one in `look_every`
     provenance = json.loads((run / "provenance.json").read_text())
-    config = json.loads((run / "config.json").read_text())
+    config = from_json(RunConfig, (run / "config.json").read_text(), f"{run}/config.json")
+    evaluation = run / "evaluation" / "evaluation.json"
     seconds = np.array([row["train_seconds"] for row in rows])
     covered = np.array([row["coverage"] for row in rows])  # [rows, seeds]
     first = {str(n): [_first(seconds, c >= n) for c in covered.T] for n in BINS}
     return {
         "run": run.name,
+        "kind": config.name,
+        "recipe": config.recipe,
         "command": without_folders(provenance["command"]),
         "commit": provenance["commit"],
         "device": provenance["device"],
         "resumed": len(provenance.get("resumed", [])),
-        "seeds": list(range(config["seed"], config["seed"] + config["seeds"])),
+        "seeds": list(range(config.seed, config.seed + config.seeds)),
         "seconds_to_bins": first,
         "median_seconds_to_bins": {n: _median(times) for n, times in first.items()},
         "bins_after_minutes": {str(m): _after(seconds, covered, 60 * m) for m in MINUTES},
         "env_steps_per_seed": rows[-1]["env_steps"],
-        "updates": rows[-1]["epoch"] * config["schedule"]["sac_steps"],
+        "updates": rows[-1]["epoch"] * config.schedule.sac_steps,
         "train_seconds": rows[-1]["train_seconds"],
         "wall_seconds": rows[-1]["seconds"],
         "curve": {"train_seconds": seconds.tolist(), "coverage": covered.tolist()},
-        "evaluation": json.loads((run / "evaluation" / "evaluation.json").read_text()),
+        "evaluation": json.loads(evaluation.read_text()) if evaluation.exists() else None,
     }
 
 
@@ -75,7 +79,9 @@ def together(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         times = {n: [t for run in members for t in run["seconds_to_bins"][n]] for n in map(str, BINS)}
         after = {m: [c for run in members for c in run["bins_after_minutes"][m] or []] for m in map(str, MINUTES)}
         ends = {
-            measure: [v for run in members for v in run["evaluation"]["metrics"][measure]["per_seed"]]
+            measure: [
+                v for run in members if run["evaluation"] for v in run["evaluation"]["metrics"][measure]["per_seed"]
+            ]
             for measure in ("coverage_mode", "coverage_sampled", "travelled", "distance", "survived_median")
         }
         found.append(
@@ -95,7 +101,7 @@ def _kinds(runs: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     kinds: dict[str, list[dict[str, Any]]] = {}
     for run in runs:
         changes = re.findall(r"--set (\S+)", run["command"])
-        kinds.setdefault(", ".join([run["evaluation"]["name"], run["evaluation"]["recipe"], *changes]), []).append(run)
+        kinds.setdefault(", ".join([run["kind"], run["recipe"], *changes]), []).append(run)
     return kinds
 
 
