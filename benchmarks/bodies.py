@@ -27,6 +27,7 @@ MINUTES = (1, 2, 5, 10)
 def summary(run: Path) -> dict[str, Any]:
     """All that is told of one run."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    start = rows[0]["seconds"] - rows[0]["train_seconds"]  # kernels loaded, programs compiled or fetched
     rows = [row for row in rows if "coverage" in row]  # one in `look_every`
     provenance = json.loads((run / "provenance.json").read_text())
     config = from_json(RunConfig, (run / "config.json").read_text(), f"{run}/config.json")
@@ -50,6 +51,7 @@ def summary(run: Path) -> dict[str, Any]:
         "updates": rows[-1]["epoch"] * config.schedule.sac_steps,
         "train_seconds": rows[-1]["train_seconds"],
         "wall_seconds": rows[-1]["seconds"],
+        "start_seconds": start,
         "curve": {"train_seconds": seconds.tolist(), "coverage": covered.tolist()},
         "evaluation": json.loads(evaluation.read_text()) if evaluation.exists() else None,
     }

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 
 from helpers import tiny_config
+from trained import copy_of, trained
 from wanderlust import plots, train, zoo
+from wanderlust.cli import reports
 from wanderlust.config import DadsConfig, SkillConfig
 from wanderlust.errors import UserError
 from wanderlust.evaluate import evaluate
@@ -352,6 +355,30 @@ def test_a_run_is_evaluated_and_drawn_without_a_map_of_states(tmp_path):
     written = json.loads((run.evaluation / "evaluation.json").read_text())
     assert written["metrics"]["alignment"]["mean"] is None
     assert plots.draw_phi(run.path).stat().st_size > 0
+
+
+def test_the_command_it_advises_after_training_works(command_line, tmp_path):
+    """A skill for a goal at once there is none, so not `reach`: it plans."""
+    run = copy_of(trained("dads"), tmp_path / "run")
+    code, out, _ = command_line("discover", "--resume", run.path)
+    assert code == 0
+    advice = out[out.index("try next:") :].splitlines()[1].split()
+    assert advice[-6:] == ["downstream", str(run.path), "--task", "point-goal", "--controller", "mppi"]
+    assert "reach" not in advice
+    code, out, err = command_line(*advice[-6:], "--episodes", 4, "--seeds", 1)
+    assert code == 0, err
+    assert "mppi" in out
+
+
+def test_where_no_task_has_goals_it_advises_nothing_towards_them():
+    def advised(env, method):
+        config = SimpleNamespace(method=SimpleNamespace(name=method), env=SimpleNamespace(name=env))
+        return reports._to_goals(SimpleNamespace(config=config, path="a run"))
+
+    assert advised("ant", "dads") == "downstream 'a run' --task ant-goal --controller mppi"
+    assert advised("half-cheetah", "dads") is None
+    assert advised("half-cheetah", "lsd") == "reach 'a run' --goal 12 --goal -5"
+    assert advised("ant", "ibol") is None
 
 
 def small(method, skills, **changes):

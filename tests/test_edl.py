@@ -421,12 +421,14 @@ def test_the_rows_of_the_comparison():
     first = stages.earlier(row)
     assert shared.schedule.epochs == 5
     assert (first.schedule.epochs, row.schedule.epochs) == (3, 2)
-    assert dataclasses.replace(first.schedule, epochs=5) == shared.schedule
+    remembered = dataclasses.replace(shared.schedule, replay_collections=200)
+    assert dataclasses.replace(first.schedule, epochs=5) == remembered
+    assert row.schedule == dataclasses.replace(shared.schedule, epochs=2)
     assert (first.sac.alpha, row.sac.alpha, first.sac.hidden) == (3.0, 0.3, (8,))
     assert (str(first.skills), str(row.skills)) == ("n4", "n10")
     assert coverage.study.Trained(row, {}).plan == "1 seed, 5 epochs"
     smm = coverage.row_config("smm", shared, "laptop", SkillConfig(), changes)
-    assert (smm.schedule, str(smm.skills)) == (shared.schedule, "n4")
+    assert (smm.schedule, str(smm.skills)) == (remembered, "n4")
     sixteen = SkillConfig("discrete", 16)
     assert str(coverage.row_config("edl", shared, "laptop", sixteen, changes).skills) == "n16"
 

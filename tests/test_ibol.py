@@ -720,7 +720,7 @@ def test_in_the_study_of_coverage_both_levels_share_the_steps_of_lsd(name):
     assert 40_000 <= mine < 40_000 + row.schedule.collection + below.schedule.collection
     assert 0.4 < below.schedule.epochs * below.schedule.collection / mine < 0.6
     assert below.sac.hidden == shared.sac.hidden and (below.sac.alpha, below.sac.learn_alpha) == (0.1, True)
-    assert (row.seeds, row.schedule.collect, row.env) == (2, "episodes", shared.env)
+    assert (row.seeds, row.schedule.collect, row.env) == (2, "episodes", PointConfig())
 
 
 def test_the_beta_policy_reads_both_state_and_skill():

@@ -1,8 +1,14 @@
+import functools
+
 import gymnasium
 import mujoco
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils import passive_env_checker, performance
+from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import vector as wrappers
 from gymnasium.wrappers.vector import DictInfoToList, NormalizeObservation, RecordEpisodeStatistics
 
 import wanderlust
@@ -275,6 +281,131 @@ def test_vector_wrappers_of_gymnasium_work():
     for action in random_actions(envs, 6):
         *_, infos = envs.step(action)
     assert infos[1]["episode"]["l"] == 3 and infos[1]["final_obs"].shape == (29,)
+
+
+class OneOfThree(gymnasium.Env):
+    """The middle one of three worlds as a single environment, which is what Gymnasium has a checker for."""
+
+    def __init__(self, name):
+        self.envs = make_vec(name, 3, threads=1)
+        self.spec = EnvSpec("Tests/OneOfThree-v0", entry_point=functools.partial(OneOfThree, name))
+        self.observation_space, self.action_space = self.envs.single_observation_space, self.envs.single_action_space
+        self.metadata = self.envs.metadata
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        obs, infos = self.envs.reset(seed=seed, options=options)
+        return obs[1], infos
+
+    def step(self, action):
+        obs, reward, terminated, truncated, infos = self.envs.step(np.stack([0 * action, action, -action]))
+        return obs[1], reward[1], bool(terminated[1]), bool(truncated[1]), infos
+
+    def close(self):
+        self.envs.close()
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_gymnasium_has_nothing_to_complain_about(name):
+    """Its checker is for single environments: so passive checks of all worlds, and the whole one of one of them.
+
+    Warnings are errors here.
+    """
+    envs = make_vec(name, 3, threads=1)
+    for observation, action in (
+        (envs.single_observation_space, envs.single_action_space),
+        (envs.observation_space, envs.action_space),
+    ):
+        passive_env_checker.check_observation_space(observation)
+        passive_env_checker.check_action_space(action)
+    passive_env_checker.env_reset_passive_checker(envs, seed=0)
+    obs, *_ = envs.step(envs.action_space.sample())
+    passive_env_checker.check_obs(obs, envs.observation_space, "step")
+    check_env(OneOfThree(name))
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_gymnasiums_benchmark_runs_through_many_episodes(mode):
+    if not hasattr(performance, "benchmark_vector_step"):
+        pytest.skip("this version of Gymnasium has no benchmark of vector environments")
+    envs = RecordEpisodeStatistics(make_vec("half-cheetah", 2, threads=1, episode_length=3, autoreset_mode=mode))
+    assert performance.benchmark_vector_step(envs, target_duration=0.05, seed=0) > 0
+    assert len(envs.length_queue) > 2 and set(envs.length_queue) == {3}
+
+
+def played(envs, actions):
+    """Observations, rewards and ends of that many steps, the second world a step behind the first.
+
+    In the disabled mode worlds are reset as soon as they end.
+    """
+    seen = [envs.reset(seed=0)[0]]
+    rewards, ends = [], []
+    for step, action in enumerate(actions):
+        if step == 1:
+            seen.append(envs.reset(options={"reset_mask": np.array([False, True])})[0])
+        obs, reward, terminated, truncated, _ = envs.step(action.copy())
+        assert obs in envs.observation_space
+        seen.append(obs)
+        rewards.append(reward)
+        ends.append(terminated | truncated)
+        if envs.metadata["autoreset_mode"] is AutoresetMode.DISABLED and ends[-1].any():
+            seen.append(envs.reset(options={"reset_mask": ends[-1]})[0])
+    return np.stack(seen), np.stack(rewards), np.stack(ends)
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_vector_wrappers_show_the_same_worlds(mode):
+    def make():
+        return make_vec("half-cheetah", 2, threads=1, episode_length=3, autoreset_mode=mode)
+
+    actions = np.sign(random_actions(make(), 7))
+    zero, one = np.zeros(6, np.float32), np.ones(6, np.float32)
+    seen, rewards, ends = played(make(), actions)
+    assert ends.any(axis=0).all() and not ends.all(axis=1).any() and not rewards.any()
+    for wrap, moves in [
+        (lambda envs: envs, actions),
+        (wrappers.ClipAction, 5 * actions),
+        (lambda envs: wrappers.RescaleAction(envs, zero, one), (actions + 1) / 2),
+        (lambda envs: wrappers.TransformAction(envs, lambda a: -a), -actions),
+        (lambda envs: wrappers.ClipReward(envs, -1.0, 1.0), actions),
+        (wrappers.NormalizeReward, actions),
+        (wrappers.RecordEpisodeStatistics, actions),
+        (wrappers.DictInfoToList, actions),
+    ]:
+        found = played(wrap(make()), moves)
+        for ours, theirs in zip((seen, rewards, ends), found, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    raised = played(wrappers.TransformReward(make(), lambda reward: reward + 1), actions)[1]
+    np.testing.assert_array_equal(raised, rewards + 1)
+
+
+def in_double(envs):
+    with np.errstate(
+        over="ignore"
+    ):  # Gymnasium compares float32 bounds with float64's limits, which warns for any space
+        return wrappers.DtypeObservation(envs, np.float64)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+def test_wrappers_of_vector_observations_show_the_same_worlds(mode):
+    """Gymnasium allows these two modes for them: in the same-step mode last observations would not be transformed."""
+
+    def make():
+        return make_vec("half-cheetah", 2, threads=1, episode_length=3, autoreset_mode=mode)
+
+    actions = random_actions(make(), 7)
+    seen, _, ends = played(make(), actions)
+    assert ends.any(axis=0).all() and not ends.all(axis=1).any()
+    for wrap, change in [
+        (wrappers.FlattenObservation, lambda obs: obs),
+        (in_double, lambda obs: obs.astype(np.float64)),
+        (lambda envs: wrappers.ReshapeObservation(envs, (3, 6)), lambda obs: obs.reshape(*obs.shape[:-1], 3, 6)),
+        (lambda envs: wrappers.TransformObservation(envs, lambda obs: -obs), lambda obs: -obs),
+    ]:
+        found, _, found_ends = played(wrap(make()), actions)
+        assert found.dtype == change(seen).dtype
+        np.testing.assert_array_equal(found, change(seen))
+        np.testing.assert_array_equal(found_ends, ends)
 
 
 # --- misuse -------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from wanderlust.config import PointConfig, SkillConfig
 from wanderlust.envs import make_world
 from wanderlust.errors import UserError
 from wanderlust.files import ArrayFile
-from wanderlust.recipes import get_recipe
+from wanderlust.recipes import RECIPES, get_recipe, usual_skills
 from wanderlust.reproduce import coverage
 from wanderlust.reproduce.study import amount
 from wanderlust.runs import Run
@@ -77,40 +77,81 @@ def fields(config):
 
 def test_the_rows_without_only():
     variants = {f"{method}-{view}" for method in ("diayn", "dads") for view in ("xy", "o", "xyo")} | {"ibol-o"}
-    methods = {"lsd", "dads", "diayn", "visr", "smm", "edl", "aps", "ibol", "metra", "csd"}
+    methods = {"lsd", "dads", "diayn", "visr", "vic", "smm", "edl", "aps", "ibol", "metra", "csd"}
     assert set(coverage._default(coverage.skill_space(None, None))) == methods | variants | {"random"}
     assert str(coverage.skill_space(None, None)) == "2d"
     assert str(coverage.skill_space(5, None)) == "5d"
     discrete = coverage.skill_space(None, 8)
     assert str(discrete) == "n8"
-    assert set(coverage._default(discrete)) == {"lsd", "dads", "diayn", "edl", "metra", "csd", "random"}
+    assert set(coverage._default(discrete)) == {"lsd", "dads", "diayn", "vic", "edl", "metra", "csd", "random"}
 
 
-def test_all_rows_take_the_schedule_of_lsd_where_their_own_papers_have_another():
-    """And its actor and critics; they keep their method, alpha and skills."""
-    names = ("lsd", "metra", "csd", "diayn-xyo", "aps")
+def test_a_row_is_its_methods_recipe_with_the_updates_and_widths_of_lsd():
+    """`paper` on Ant, where METRA, CSD and SMM have numbers of other papers."""
+    names = ("lsd", "metra", "csd", "diayn-xyo", "aps", "vic", "smm", "linearizer-o")
     rows = dict(zip(names, configs(names, "ant", "paper", steps=9_000, set=("schedule.sac_steps=6",)), strict=True))
-    published = {name: get_recipe("paper", "ant", name, SkillConfig()) for name in names}
-    lsd = rows["lsd"]
-    assert published["metra"].schedule.sac_steps == 50  # else this would show nothing
-    assert published["csd"].schedule.sac_steps == 64
-    assert lsd.schedule == dataclasses.replace(published["lsd"].schedule, epochs=3, sac_steps=6)  # 4,000 steps each
+    published = {name: get_recipe("paper", "ant", name, usual_skills(name)) for name in names}
+    schedule = dataclasses.replace(published["lsd"].schedule, epochs=3, sac_steps=6)  # 4,000 steps each
+    # METRA and SMM remember a million transitions and learn phi from these, here by batches as large as LSD's
+    remembering = dataclasses.replace(schedule, replay_collections=250, method_batch=4_000)
     for name, row in rows.items():
         own = published[name]
-        assert row.schedule == lsd.schedule
-        assert (row.method, row.skills) == (own.method, own.skills)
-        for weight in ("alpha", "learn_alpha", "alive_bonus"):
-            assert getattr(row.sac, weight) == getattr(own.sac, weight)
-        differs = {key for key, value in fields(row).items() if fields(lsd).get(key, value) != value}
-        assert {key for key in differs if not key.startswith(("method.", "skills."))} <= {
-            "sac.alpha",
-            "sac.learn_alpha",
-        }
-    assert (rows["csd"].sac.alpha, lsd.sac.alpha) == (0.003, 0.01)
-    assert rows["csd"].sac.hidden == lsd.sac.hidden != published["csd"].sac.hidden
-    assert rows["metra"].skills.unit_length
-    assert rows["diayn-xyo"].method.view == "xyo"
-    assert (rows["diayn-xyo"].sac.learn_alpha, lsd.sac.learn_alpha) == (True, False)
+        assert (row.env, row.method, row.skills) == (own.env, own.method, own.skills)
+        assert row.sac == dataclasses.replace(own.sac, hidden=published["lsd"].sac.hidden)
+        assert row.schedule == (remembering if name in ("metra", "smm") else schedule)
+    # else this would show nothing
+    assert [published[name].schedule.sac_steps for name in ("metra", "csd", "smm")] == [50, 64, 4_000]
+    assert published["metra"].schedule.worlds * published["metra"].schedule.replay_collections == 5_000
+    assert (rows["csd"].sac.hidden, published["csd"].sac.hidden) == ((1024, 1024), (512, 512))
+    assert [rows[name].sac.discount for name in ("lsd", "vic", "linearizer-o")] == [0.99, 0.995, 0.995]
+    assert [rows[name].sac.policy_learning_rate for name in ("lsd", "smm", "linearizer-o")] == [1e-4, 1e-3, 3e-4]
+    assert [rows[name].sac.target_update for name in ("lsd", "metra", "smm")] == ["epoch", "step", "step"]
+
+
+def test_what_vic_needs_is_kept_in_every_recipe():
+    for recipe, env in RECIPES:
+        shared = get_recipe(recipe, env, "lsd", SkillConfig())
+        row = coverage.row_config("vic", shared, recipe, SkillConfig(), ())
+        assert row.sac.discount == pytest.approx(1 - 1 / row.env.episode_length)
+        assert row.sac.time_limit_is_terminal
+        assert row.schedule == shared.schedule
+
+
+def test_with_fast_on_ant_smm_has_the_schedule_of_lsd_to_the_last_field():
+    """What it was measured with: both learn from one batch, and what LSD remembers is more than SMM needs."""
+    changes = ("engine=c", "schedule.worlds=4096", "schedule.sac_batch=4096")
+    lsd, smm, edl = configs(("lsd", "smm", "edl"), "ant", "fast", steps=4_096_000, set=changes)
+    assert (lsd.schedule.replay_collections, lsd.schedule.method_batch, lsd.schedule.epochs) == (8, 0, 40)
+    assert smm.schedule == lsd.schedule
+    assert edl.schedule == edl.method.first.schedule == dataclasses.replace(lsd.schedule, epochs=20)
+
+
+def test_a_linearizer_keeps_its_blocks_whole_at_the_steps_and_updates_of_lsd():
+    changes = ("engine=c", "schedule.worlds=4096")
+    rows = configs(("lsd", "linearizer"), "ant", "fast", steps=2_048_000, set=changes)
+    lsd, row = (config.schedule for config in rows)
+    assert (lsd.steps, row.steps, row.worlds) == (25, 20, 4096)
+    assert row.epochs * row.collection == lsd.epochs * lsd.collection == 2_048_000
+    assert row.epochs * row.sac_steps == lsd.epochs * lsd.sac_steps
+    assert row.replay_collections * row.collection == lsd.replay_collections * lsd.collection
+
+
+def test_on_point_stages_have_the_start_the_memory_and_the_horizon_of_their_recipe():
+    names = ("lsd", "smm", "edl", "ibol", "linearizer")
+    rows = dict(zip(names, configs(names, "point", "laptop", steps=40_000), strict=True))
+    assert {name: row.env.start_range for name, row in rows.items()} == {"lsd": 10.0, **dict.fromkeys(names[1:], 0.0)}
+    edl = rows["edl"]
+    assert rows["smm"].schedule.replay_collections == edl.method.first.schedule.replay_collections == 200
+    assert edl.schedule.replay_collections == rows["lsd"].schedule.replay_collections == 4
+    assert (edl.sac.discount, edl.sac.critic_learning_rate, edl.sac.target_step) == (0.8, 3e-3, 0.05)
+    assert (edl.method.first.sac.discount, edl.method.first.sac.critic_learning_rate) == (0.9, 1e-3)
+
+
+@pytest.mark.parametrize(("name", "discount"), [("ibol", 0.99), ("ibol-o", 0.995)])
+def test_ibols_lower_level_has_the_rate_and_the_horizon_of_the_paper(name, discount):
+    (row,) = configs((name,), "ant", "paper")
+    first = row.method.first.sac
+    assert (first.policy_learning_rate, first.critic_learning_rate, first.discount) == (3e-4, 3e-4, discount)
 
 
 def test_changes_reach_every_row_beside_what_is_its_own():
@@ -118,6 +159,29 @@ def test_changes_reach_every_row_beside_what_is_its_own():
     assert [c.sac.discount for c in (lsd, metra, dads)] == [0.5] * 3
     assert [c.seed for c in (lsd, metra, dads)] == [7] * 3
     assert (lsd.sac.alpha, metra.sac.alpha, dads.sac.learn_alpha) == (0.03, 0.1, True)
+
+
+def test_changes_reach_every_stage():
+    changes = ("sac.discount=0.5", "sac.alpha=0.7", "schedule.replay_collections=3", "schedule.epochs=40")
+    names = ("lsd", "smm", "edl", "ibol")
+    rows = dict(zip(names, configs(names, "point", "laptop", set=changes), strict=True))
+    stages = (rows["lsd"], rows["smm"], rows["edl"], rows["edl"].method.first, rows["ibol"].method.first)
+    assert [(stage.sac.discount, stage.sac.alpha) for stage in stages] == [(0.5, 0.7)] * 5
+    assert [stage.schedule.replay_collections for stage in stages] == [3] * 5
+    assert rows["ibol"].schedule.replay_collections == 1  # learns from what was collected
+
+
+@pytest.mark.parametrize("name", ["edl", "ibol"])
+def test_stages_keep_their_shares_whoever_says_how_many_epochs(name):
+    (recipe,) = configs((name,), "point", "laptop")
+    (said,) = configs((name,), "point", "laptop", set=("schedule.epochs=100",))
+
+    def share(row):
+        first, last = (stage.schedule.epochs * stage.schedule.collection for stage in (row.method.first, row))
+        return first / (first + last)
+
+    assert share(said) == pytest.approx(share(recipe), abs=0.02)
+    assert said.method.first.schedule.epochs == 50
 
 
 def test_what_is_changed_of_the_schedule_is_changed_of_ibols_first_stage_which_learns_as_lsd_does():
@@ -128,8 +192,8 @@ def test_what_is_changed_of_the_schedule_is_changed_of_ibols_first_stage_which_l
 
 
 def test_discrete_rows():
-    (metra,) = configs(("metra",), "point", "laptop", SkillConfig("discrete", 4))
-    assert metra.skills == SkillConfig("discrete", 4)
+    metra, vic = configs(("metra", "vic"), "point", "laptop", SkillConfig("discrete", 4))
+    assert metra.skills == vic.skills == SkillConfig("discrete", 4)
 
 
 # --- what is written -------------------------------------------------------------------------------------------------
@@ -337,7 +401,7 @@ def test_ctrl_c_while_a_row_is_measured_says_how_to_go_on(tmp_path, monkeypatch)
     ("args", "message"),
     [
         ("--env nosuch", "unknown environment 'nosuch'"),
-        ("--env point --only nosuch", "there is no row 'nosuch'; known: lsd, dads, diayn"),
+        ("--env point --only nosuch", "there is no row 'nosuch'; known: lsd, dads, diayn, visr, vic, smm"),
         ("--env point --only lsd --only lsd-yz", "unknown variant -yz of lsd"),
         ("--env point --only ablation", "reproduce ablation"),
         ("--env point --skills 2 --discrete 4", "--skills and --discrete exclude each other"),

@@ -2,12 +2,16 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import gymnasium
+from gymnasium.vector import VectorEnv
 
 from wanderlust import devices, discovery, stages
 from wanderlust.config import Engine, RunConfig, SkillConfig, from_json, with_changes
 from wanderlust.discovery import Outcome
-from wanderlust.envs import make_engine, make_world
+from wanderlust.envs import DESCRIPTIONS, make_engine, make_world
+from wanderlust.envs.gym_statistics import gym_statistics
 from wanderlust.envs.presets import Statistics
 from wanderlust.envs.statistics import random_statistics
 from wanderlust.errors import UserError
@@ -160,21 +164,38 @@ def discover(
 
 
 def normalise(
-    env: str, *, rollouts: int = 10_000, steps: int = 50, seed: int = 0, engine: Engine = "auto"
+    env: str | gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any],
+    *,
+    rollouts: int = 10_000,
+    steps: int = 50,
+    seed: int = 0,
+    engine: Engine = "auto",
 ) -> Statistics:
     """Mean and standard deviation of every entry of the observation under a random policy.
 
     By such numbers networks see a world; those of the paper's bodies are preset, and this is how they were made.
 
     Args:
-        env: the environment, e.g. ``"ant"``.
-        rollouts: episodes with actions uniform in [-1, 1], rounded up to whole batches of at most 1,000.
-        steps: length of an episode; none ends early, and the state it starts from does not count.
+        env: a world of ours, e.g. ``"ant"``; or any environment that observes a Box and acts by a Box or discretely: an
+            id that Gymnasium has registered, e.g. ``"Hopper-v5"``, a `gymnasium.Env`, or a
+            `gymnasium.vector.VectorEnv` in any autoreset mode, e.g. ``wanderlust.make_vec("ant", 64)``. One that is
+            handed over is reseeded and stepped, not closed: reset it before you use it again.
+        rollouts: how often ``steps`` steps are made from a fresh start, with random actions: uniform in [-1, 1], or as
+            Gymnasium's action space draws them. Rounded up to whole batches: of at most 1,000, or of all worlds of a
+            vector environment.
+        steps: length of a rollout; the state it starts from does not count. A world by its name never ends early; an
+            episode of Gymnasium's that ends within a rollout is begun anew, and what it showed until then counts.
         seed: the seed of starts and actions.
-        engine: ``"auto"``, ``"c"`` or ``"warp"``.
+        engine: ``"auto"``, ``"c"`` or ``"warp"``, for worlds of ours.
 
     Returns:
-        The means and the standard deviations, one number per entry of the observation.
+        The means and the standard deviations, one number per entry of the (flattened) observation.
     """
-    world = make_world(configure(env).env)
-    return random_statistics(world, make_engine(world, engine), rollouts, steps, seed)
+    if isinstance(env, str) and env in DESCRIPTIONS:
+        world = make_world(configure(env).env)
+        return random_statistics(world, make_engine(world, engine), rollouts, steps, seed)
+    if engine != "auto":
+        raise UserError(
+            f"engine is {engine!r}, and engines move our worlds only ({', '.join(DESCRIPTIONS)}); leave it out"
+        )
+    return gym_statistics(env, rollouts, steps, seed)

@@ -28,7 +28,6 @@ def refuse(given: list[str], allowed: set[str], why: str) -> None:
 def train_and_report(console: Console, run: Any, budget_seconds: float | None) -> int:
     """Train a run, and say how that ended, what came of it and what to try next."""
     from wanderlust import api, devices
-    from wanderlust.methods import WITHOUT_GOALS
 
     config = run.config
     seeds = f"seed {config.seed}" if config.seeds == 1 else f"{config.seeds} seeds"
@@ -51,15 +50,29 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
         )
     report_evaluation(console, run, 200, 0, config.engine)
     console.print("try next:")
-    goals = "--goal 12 --goal -5" if config.env.name == "half-cheetah" else "--goal 12 4 --goal -5 9"
-    if config.method.name not in WITHOUT_GOALS:
-        console.print(f"  {_program()} reach {_quoted(run)} {goals}", soft_wrap=True)
+    if goals := _to_goals(run):
+        console.print(f"  {_program()} {goals}", soft_wrap=True)
     if config.env.name == "point":
         console.print(f"  {_program()} discover point --discrete 16 --seeds 4", soft_wrap=True)
     else:
         faster = " --recipe fast" if config.engine == "c" and devices.has_gpu() else ""
         console.print(f"  {_program()} discover {config.env.name} --discrete 16{faster} --budget-seconds 1800")
     return 0
+
+
+def _to_goals(run: Any) -> str | None:
+    """The command that takes these skills to goals, if there is one."""
+    from wanderlust.downstream.tasks import TASKS, GoalTask
+    from wanderlust.methods import WITHOUT_GOALS
+
+    method, env = run.config.method.name, run.config.env.name
+    if method not in WITHOUT_GOALS:
+        goals = "--goal 12 --goal -5" if env == "half-cheetah" else "--goal 12 4 --goal -5 9"
+        return f"reach {_quoted(run)} {goals}"
+    tasks = [task.name for task in TASKS.values() if isinstance(task, GoalTask) and task.env == env]
+    if method == "dads" and tasks:  # which plans
+        return f"downstream {_quoted(run)} --task {tasks[0]} --controller mppi"
+    return None
 
 
 def _quoted(run: Any) -> str:

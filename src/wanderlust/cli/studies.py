@@ -101,7 +101,7 @@ class CoverageStudy:
     skills: Annotated[int | None, arg(metavar="D")] = None
     """Continuous skills of this many dimensions (the default, with 2)."""
     discrete: Annotated[int | None, arg(metavar="N")] = None
-    """This many discrete skills instead: lsd, dads, diayn, edl, metra, csd and random, unless --only says otherwise."""
+    """This many discrete skills instead: lsd, dads, diayn, vic, edl, metra, csd, random; or what --only says."""
     seeds: int = 3
     """Seeds per row, trained in one program."""
     budget_steps: Annotated[int | None, arg(metavar="N")] = None

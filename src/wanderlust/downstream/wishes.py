@@ -67,7 +67,7 @@ def check(wish: Wish, source: Source) -> None:
         raise UserError(f"--controller mppi plans over the skill dynamics of dads; these skills are of {method}")
     if controller == "mppi" and isinstance(source, Entry):
         raise UserError("--controller mppi needs the statistics of a run of dads, which zoo entries do not keep")
-    if controller == "zero-shot" and method in (*WITHOUT_GOALS, "dads"):
+    if controller == "zero-shot" and method in WITHOUT_GOALS:
         instead = "mppi, which plans," if method == "dads" else learns
         raise UserError(f"{method} has no skill for a goal at once: use --controller {instead} instead")
     if controller not in LEARNING:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Int
 from numpy.typing import NDArray
 
 from wanderlust.config import BodyConfig, build
-from wanderlust.envs.base import Physical, sane
+from wanderlust.envs.base import LARGEST, Physical, sane
 from wanderlust.envs.gym_base import EpisodicVectorEnv, Moved, autoreset_mode_of, check_counts, episode_key
 from wanderlust.envs.locomotion import HABITS, Body
 from wanderlust.envs.models import load_model
@@ -82,7 +82,7 @@ class BodyVectorEnv(EpisodicVectorEnv):
         spec = self._world.spec
         super().__init__(
             num_envs,
-            Box(-np.inf, np.inf, (spec.obs_dim,), np.float32),
+            Box(-LARGEST, LARGEST, (spec.obs_dim,), np.float32),
             Box(-1.0, 1.0, (spec.action_dim,), np.float32),
             autoreset_mode,
             fps=round(1 / self._world.control_seconds),

@@ -28,10 +28,7 @@ def random_statistics(
     Over the states after each step; the ones episodes start from do not count, and no episode ends early. Rollouts are
     rounded up to whole batches. An entry that never changes gets the deviation 1, so that it can be divided by.
     """
-    if rollouts < 2:
-        raise UserError(f"rollouts is {rollouts}; a standard deviation needs at least 2")
-    if steps < 1:
-        raise UserError(f"steps is {steps}; it must be at least 1")
+    check_amounts(rollouts, steps, seed)
     batches = -(-rollouts // WORLDS)
     worlds = -(-rollouts // batches)
     roll = (_compiled if engine.compiles else _on_host)(world, engine, worlds, steps)
@@ -44,6 +41,17 @@ def random_statistics(
     std = np.sqrt((variances + (means - mean) ** 2).mean(axis=0))  # all batches and steps weigh the same
     std[std == 0.0] = 1.0
     return tuple(mean.tolist()), tuple(std.tolist())
+
+
+def check_amounts(rollouts: int, steps: int, seed: int) -> None:
+    """Refuse numbers of rollouts and steps, and seeds, that cannot be."""
+    for name, value in (("rollouts", rollouts), ("steps", steps), ("seed", seed)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise UserError(f"{name} is {value!r}; it must be a whole number")
+    if rollouts < 2:
+        raise UserError(f"rollouts is {rollouts}; a standard deviation needs at least 2")
+    if steps < 1:
+        raise UserError(f"steps is {steps}; it must be at least 1")
 
 
 def _compiled(world: World, engine: Engine, worlds: int, steps: int) -> Callable[[Key[Array, ""]], Moments]:

@@ -55,8 +55,8 @@ learns from trajectories."""
 FROM_THE_START = ("vic",)
 """Methods that look at what an episode began with (`Transition.start`)."""
 
-WITHOUT_GOALS = ("ibol",)
-"""Methods that cannot choose a skill towards a goal."""
+WITHOUT_GOALS = ("dads", "ibol")
+"""Methods that cannot choose a skill towards a goal at once; dads can plan one (`downstream --controller mppi`)."""
 
 DESCRIPTIONS = {
     "lsd": "Lipschitz-constrained Skill Discovery: skills that travel far, each along its own direction",

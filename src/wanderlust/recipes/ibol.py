@@ -35,11 +35,11 @@ def linearizing(config: RunConfig) -> RunConfig:
         # others are refused when the method is made
         skills=config.skills if config.skills.kind == "discrete" else SkillConfig("box", seen),
         sac=dataclasses.replace(config.sac, alpha=0.1),
-        schedule=_in_whole_blocks(config.schedule, block),
+        schedule=in_whole_blocks(config.schedule, block),
     )
 
 
-def _in_whole_blocks(schedule: ScheduleConfig, block: int) -> ScheduleConfig:
+def in_whole_blocks(schedule: ScheduleConfig, block: int) -> ScheduleConfig:
     """Collections that cut no block, with about as many environment steps and updates in all."""
     steps = max(block, schedule.steps // block * block)
     longer = steps / schedule.steps

@@ -1,18 +1,23 @@
 """How far the skills of every method reach: state space coverage, ||s_T - s_0|| and trajectories, side by side.
 
-The paper's figures 2 and 3 and its figure of the average normalised state difference, which give no numbers. Every row
-takes the schedule of LSD, so all have the same environment steps and gradient steps, also those of METRA and CSD, whose
-own papers have other schedules, and the same actor and critics. A row's own are its method, its skills and what its
-rewards are weighed against. Stages share what others have for one. The paper's figure shows EDL's first stage alone,
-which is `smm` here. `random` is the floor.
+The paper's figures 2 and 3 and its figure of the average normalised state difference, which give no numbers. A row is
+its method's own recipe: rates, horizon, targets, entropy, rewards, replay, start. Taken from LSD's recipe is what makes
+rows comparable, also where a method's own paper has something else:
+
+- environment steps; gradient steps, their order and their batches; worlds and steps of a collection: a row that had
+  more of them would win by that. Whoever learns from blocks of steps keeps these whole.
+- widths of policy and critics: what is compared is what to learn, not how much a network can hold.
+
+IBOL's levels have schedules of their own (one learns from blocks, the other from whole episodes), and of LSD's only the
+environment steps. Stages share what others have for one. The paper's figure shows EDL's first stage alone, which is
+`smm` here. `random` is the floor.
 """
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +26,16 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from wanderlust import stages, train
-from wanderlust.config import IbolConfig, RunConfig, SacConfig, SkillConfig, StagedConfig, with_changes
+from wanderlust.config import (
+    IbolConfig,
+    LinearizerConfig,
+    RunConfig,
+    ScheduleConfig,
+    SkillConfig,
+    StageConfig,
+    StagedConfig,
+    with_changes,
+)
 from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.vector import play
 from wanderlust.errors import UserError
@@ -30,6 +44,7 @@ from wanderlust.methods import METHODS, make_method
 from wanderlust.metrics import coverage, summarise, travelled
 from wanderlust.plots import show_paths, skill_colours
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
+from wanderlust.recipes.ibol import in_whole_blocks
 from wanderlust.reproduce import study
 from wanderlust.reproduce.study import Facts, Files, Study
 from wanderlust.skills import make_skills
@@ -38,11 +53,10 @@ from wanderlust.types import Rollout
 RANDOM = "random"
 VARIANTS = (*(f"{method}-{view}" for method in ("diayn", "dads") for view in ("xyo", "xy", "o")), "ibol-o")
 """Methods with feature engineering: what the networks see was chosen by hand."""
-CONTINUOUS = ("lsd", "dads", "diayn", "visr", "smm", "edl", "aps", "ibol", "metra", "csd", *VARIANTS, RANDOM)
-DISCRETE = ("lsd", "dads", "diayn", "edl", "metra", "csd", RANDOM)
+CONTINUOUS = ("lsd", "dads", "diayn", "visr", "vic", "smm", "edl", "aps", "ibol", "metra", "csd", *VARIANTS, RANDOM)
+DISCRETE = ("lsd", "dads", "diayn", "vic", "edl", "metra", "csd", RANDOM)
 
-OWN_SAC = ("alpha", "learn_alpha", "alive_bonus")
-"""What rewards are weighed against, which depends on their scale: recipes have it for each method."""
+Stage = TypeVar("Stage", RunConfig, StageConfig)
 
 
 def reproduce(
@@ -159,38 +173,62 @@ def _row(
 
 
 def row_config(name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]) -> RunConfig:
-    """The recipe's method, skills and reward scale for a row, with all else, the schedule foremost, as for LSD."""
-    schedule = get_recipe(recipe, shared.env.name, "lsd", space).schedule
-    usual = usual_skills(name)
-    only_discrete = (space.kind, usual.kind) == ("continuous", "discrete")
-    own = get_recipe(recipe, shared.env.name, name, usual if only_discrete else space)
-    episodes = isinstance(own.method, IbolConfig)  # its last stage learns from whole ones
-    if episodes:  # so that what is said of the schedule is said of its first stage, which learns as LSD does
-        changes = tuple(re.sub(r"^schedule\.", "method.first.schedule.", change) for change in changes)
-    own = with_changes(own if episodes else dataclasses.replace(own, schedule=schedule), changes)
-    make_method(own.method, make_skills(own.skills))  # what cannot be is refused before anything is trained
-    sac = _weighed(shared.sac, own.sac)
-    schedule = own.schedule if episodes else shared.schedule
-    config = dataclasses.replace(shared, method=own.method, skills=own.skills, sac=sac, schedule=schedule)
-    return _together(config, shared)
+    """The recipe of a row's method, made comparable with LSD's, and then what --set says, for as many steps as LSD.
 
-
-def _weighed(sac: SacConfig, own: SacConfig) -> SacConfig:
-    return dataclasses.replace(sac, **{name: getattr(own, name) for name in OWN_SAC})
-
-
-def _together(config: RunConfig, shared: RunConfig) -> RunConfig:
-    """A row's stages with the schedule of LSD each (IBOL: as its recipe has it), and in all as many steps as LSD.
-
-    These are rounded up to whole epochs, whose lengths differ for IBOL.
+    Steps are rounded up to whole epochs, whose lengths differ for methods that learn from blocks or episodes.
     """
-    if not isinstance(config.method, StagedConfig):
-        return config
-    first = config.method.first
-    schedule = first.schedule if isinstance(config.method, IbolConfig) else shared.schedule
-    first = dataclasses.replace(first, sac=_weighed(shared.sac, first.sac), schedule=schedule)
-    config = dataclasses.replace(config, method=dataclasses.replace(config.method, first=first))
+    lsd, usual = get_recipe(recipe, shared.env.name, "lsd", space), usual_skills(name)
+    only_discrete = (space.kind, usual.kind) == ("continuous", "discrete")
+    own = comparable(get_recipe(recipe, shared.env.name, name, usual if only_discrete else space), lsd)
+    own = with_changes(own, _for_stages(own, changes))
+    make_method(own.method, make_skills(own.skills))  # what cannot be is refused before anything is trained
+    parts = {part: getattr(own, part) for part in ("env", "method", "skills", "sac", "schedule")}
+    config = dataclasses.replace(shared, **parts)  # engine, seeds and how often to look are the whole study's
     return stages.with_steps(config, shared.schedule.epochs * shared.schedule.collection)
+
+
+def comparable(config: RunConfig, lsd: RunConfig) -> RunConfig:
+    """A method's recipe with the widths and, but for IBOL, the schedule of LSD's, in every stage."""
+    own_schedule = isinstance(config.method, IbolConfig)
+
+    def fitted(stage: Stage) -> Stage:
+        sac = dataclasses.replace(stage.sac, hidden=lsd.sac.hidden)
+        schedule = stage.schedule if own_schedule else _fitted_schedule(stage, lsd.schedule)
+        return dataclasses.replace(stage, sac=sac, schedule=schedule)
+
+    if isinstance(config.method, StagedConfig):
+        method = dataclasses.replace(config.method, first=fitted(config.method.first))
+        config = dataclasses.replace(config, method=method)
+    return fitted(config)
+
+
+def _fitted_schedule(stage: RunConfig | StageConfig, lsd: ScheduleConfig) -> ScheduleConfig:
+    """LSD's collections and updates, and the method's own memory: as many transitions as its recipe keeps.
+
+    When learning begins is LSD's, too, since a later one means fewer updates.
+    """
+    own = stage.schedule
+    schedule = dataclasses.replace(lsd, epochs=own.epochs)  # by which stages share the steps
+    if isinstance(stage.method, LinearizerConfig):
+        schedule = in_whole_blocks(schedule, stage.method.block)
+    kept = max(1, own.replay_collections * own.collection // schedule.collection)
+    drawn = schedule.method_batch
+    if not drawn and own.method_batch and kept > 1 and schedule.order != "joint":
+        drawn = schedule.collection  # as many as LSD's fresh ones, but out of all that is kept
+    return dataclasses.replace(schedule, replay_collections=kept, method_batch=drawn)
+
+
+def _for_stages(config: RunConfig, changes: tuple[str, ...]) -> tuple[str, ...]:
+    """What --set says of SAC and of the schedule, said of every stage; epochs follow from the steps of LSD.
+
+    IBOL learns with SAC and as LSD does in its first stage alone.
+    """
+    changes = tuple(change for change in changes if not change.startswith("schedule.epochs="))
+    if not isinstance(config.method, StagedConfig):
+        return changes
+    first = (f"method.first.{change}" for change in changes if change.startswith(("sac.", "schedule.")))
+    episodes = isinstance(config.method, IbolConfig)
+    return (*first, *(change for change in changes if not (episodes and change.startswith("schedule."))))
 
 
 @dataclasses.dataclass(frozen=True)
