@@ -109,7 +109,8 @@ BAD = {
     "unknown flag": ("--colour red", "--colour"),
     "mistyped flag": ("--skils 3", "did you mean --skills"),
     "bad type": ("--seeds two", "two"),
-    "bad choice": ("--driver both", "both"),
+    "bad choice": ("--driver both", "invalid choice 'both' for argument '--driver'. Expected one of fused, split; see"),
+    "bad engine": ("--engine gpu", "'gpu' for argument '--engine'. Expected one of auto, c, jax, warp; see"),
     "set without anything": ("--set", "--set"),
     "too many words": ("point point", "point"),
 }
@@ -218,6 +219,19 @@ def test_evaluate_refuses(refused, run, args, message):
 def test_evaluate_and_reach_need_a_run(refused):
     assert "RUN" in refused("evaluate")
     assert "RUN" in refused("reach")
+
+
+@pytest.mark.parametrize(
+    ("args", "choices"),
+    [
+        ("evaluate run --engine gpu", "auto, c, jax, warp"),
+        ("replay file --engine gpu", "auto, c, jax, warp"),
+        ("bench --only sums", "physics, updates"),
+        ("export run --to clay", "onnx"),
+    ],
+)
+def test_choices_are_named_in_one_order_and_only_those_that_can_be_taken(refused, args, choices):
+    assert f". Expected one of {choices}; see wanderlust {args.split()[0]} --help" in refused(*args.split())
 
 
 def test_reproduce_refuses(refused):

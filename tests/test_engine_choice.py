@@ -112,6 +112,13 @@ def test_the_line_says_which_engine_and_why(monkeypatch):
     assert "PGS" in discovery.describe_engine(stock)
 
 
+def test_an_engine_that_only_the_recipe_names_was_not_asked_for(gpu, capsys):
+    parts = train.assemble(ANT)
+    with progress(1, "epoch") as line:
+        discovery._introduce(line, parts)
+    assert capsys.readouterr().err.splitlines()[0] == "engine: c (as configured)"
+
+
 def test_the_engine_that_was_chosen_is_recorded(tmp_path):
     run = api.start_run(tiny_config(engine="auto"), tmp_path / "run")
     assert run.config.engine == Run.open(run.path).config.engine == "jax"

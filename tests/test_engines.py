@@ -13,6 +13,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from wanderlust.breakdown import Broken, Origin, replay
 from wanderlust.config import BodyConfig, PointConfig
 from wanderlust.devices import cache_folder
 from wanderlust.downstream import episodes
@@ -355,6 +356,15 @@ def test_too_little_room_raises_with_the_numbers(monkeypatch, room):
     contacts, rows = (int(part.split()[-1]) for part in (said.split(" contacts")[0], said.split(" constraint rows")[0]))
     assert contacts > room.contacts * WORLDS or rows > room.rows
     assert "--engine c" in said
+
+
+def test_a_body_that_breaks_down_is_said_to_although_its_buffers_overflow():
+    world = make_world(BodyConfig("ant"))
+    state, action = starts(world, 1), np.zeros((1, 8), np.float32)
+    broken = Broken(Origin(world.config, "warp", 4), np.zeros(1, np.int32), state.qpos, state.qvel + 1e4, action)
+    (again,) = replay(broken, "warp")
+    assert not again.finite
+    assert again.overflow.startswith("the buffers of MuJoCo Warp overflowed: ")
 
 
 # --- which one -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from helpers import tiny_config
 from trained import copy_of, trained, tree
-from wanderlust import cli, discovery, train
+from wanderlust import breakdown, cli, discovery, train
 from wanderlust.breakdown import Broken, Origin, replay
 from wanderlust.config import BodyConfig, PointConfig
 from wanderlust.envs import Physical, make_engine, make_world
@@ -47,6 +47,11 @@ class BreakingOnHost(Breaking):
 class Overflowing(JaxEngine):
     def check(self) -> None:
         raise UserError("the buffers overflowed: 12 contacts (room for 10)")
+
+
+@dataclasses.dataclass(frozen=True)
+class BreakingAndOverflowing(Breaking, Overflowing):
+    """As MuJoCo Warp does it: a body that breaks down needs more room than there is."""
 
 
 def with_engine(kind):
@@ -88,7 +93,7 @@ def test_a_world_that_is_lost_stops_the_run_and_can_be_replayed(tmp_path, monkey
         message = stopped(run)
     file = run.path / "broken" / "epoch-00000004.safetensors"
     assert "the physics of point broke down before epoch 4 (seed 0, 1, 2)" in message
-    assert f"`wanderlust replay {file}`" in message
+    assert f"`wanderlust replay {file} --engine jax`" in message
     assert f"the last good checkpoint is kept in {run.path / 'checkpoints'}" in message
     left = tree(run.path)
     assert set(left) - set(good) == {"broken/", "broken/epoch-00000004.safetensors"}
@@ -125,7 +130,35 @@ def test_an_overflow_stops_the_run(tmp_path, monkeypatch):
     assert [row["epoch"] for row in run.metrics()] == [2]
 
 
-def test_a_learner_that_diverges_is_no_matter_of_physics(tmp_path):
+def test_a_world_that_is_lost_in_an_overflow_can_be_replayed(tmp_path, monkeypatch, wanderlust):
+    run = copy_of(trained(), tmp_path / "run")
+    run.checkpoints()[4].unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(train_state, "make_engine", with_engine(BreakingAndOverflowing))
+        message = stopped(run)
+    file = run.path / "broken" / "epoch-00000004.safetensors"
+    assert message.startswith("the physics of point broke down before epoch 4 (seed 0)")
+    assert message.endswith(
+        f"`wanderlust replay {file} --engine jax` shows where it goes wrong; the buffers overflowed: 12 contacts (room "
+        f"for 10) (the last good checkpoint is kept in {run.path / 'checkpoints'})"
+    )
+    assert list(run.checkpoints()) == [2]
+
+    monkeypatch.setattr(breakdown, "make_engine", with_engine(BreakingAndOverflowing))
+    code, out, err = wanderlust("replay", file, "--engine", "jax")
+    assert (code, err) == (1, "")
+    assert "breaks down: not finite; the buffers overflowed: 12 contacts (room for 10)\n" in out
+    monkeypatch.setattr(breakdown, "make_engine", with_engine(Overflowing))
+    code, out, err = wanderlust("replay", file, "--engine", "jax")
+    assert (code, err) == (2, "wanderlust: the buffers overflowed: 12 contacts (room for 10)\n")
+    assert "survives" not in out  # with physics that was wrong, that would mean nothing
+
+
+@pytest.mark.parametrize(
+    ("engine", "also"), [(JaxEngine, " ("), (Overflowing, "; the buffers overflowed: 12 contacts")]
+)
+def test_a_learner_that_diverges_is_no_matter_of_physics(tmp_path, monkeypatch, engine, also):
+    monkeypatch.setattr(train_state, "make_engine", with_engine(engine))
     run = copy_of(trained(seeds=3), tmp_path / "run")
     epoch, state = run.load(train.saved_form(train.assemble(run.config)), epoch=2)
     sac = state.learner.sac
@@ -135,7 +168,7 @@ def test_a_learner_that_diverges_is_no_matter_of_physics(tmp_path):
     run.save(epoch, state._replace(learner=state.learner._replace(sac=sac)))
     message = stopped(run)  # although the actions, and so the worlds, are not finite either
     assert "training diverged before epoch 4: " in message
-    assert "actions not finite; smaller learning rates may help" in message
+    assert f"actions not finite; smaller learning rates may help{also}" in message
     assert not run.broken.exists()
 
 
@@ -160,6 +193,7 @@ def too_fast(tmp_path_factory) -> tuple[Run, str]:
 def test_an_ant_that_breaks_down_stops_the_run(too_fast):
     run, message = too_fast
     assert "the physics of ant broke down before epoch 4 (seed 0)" in message
+    assert f"`wanderlust replay {run.broken / 'epoch-00000004.safetensors'} --engine c`" in message
     assert list(run.checkpoints()) == [2]
     assert [path.name for path in run.path.parent.iterdir()] == ["run"]  # no MUJOCO_LOG.TXT
     file = ArrayFile(run.broken / "epoch-00000004.safetensors")
@@ -181,7 +215,7 @@ def test_replay_shows_every_physics_step_up_to_the_bad_one(too_fast, tmp_path, m
     assert list(tmp_path.iterdir()) == []
 
 
-def test_replay_of_a_sound_state_shows_what_the_engine_does(tmp_path, wanderlust):
+def test_replay_of_a_sound_state_shows_what_the_engine_does(tmp_path, monkeypatch, wanderlust):
     world = make_world(BodyConfig("ant"))
     state = jax.jit(jax.vmap(world.initial))(jax.random.split(jax.random.key(0), 2))
     action = np.full((2, 8), 0.3, np.float32)
@@ -192,6 +226,10 @@ def test_replay_of_a_sound_state_shows_what_the_engine_does(tmp_path, wanderlust
     assert code == 0
     assert "ant, before epoch 7, on the engine warp" in out
     assert out.count("survives the step") == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(jax, "default_backend", lambda: "gpu")
+        assert "engine: c (it shows every physics step)" in wanderlust("replay", file)[1]
+        assert "engine: c (asked for)" in wanderlust("replay", file, "--engine", "c")[1]
     seen = list(replay(Broken.read(file), "c"))
     assert [len(world.substeps) for world in seen] == [5, 5]
     after = make_engine(world, "c").step(jax.device_get(state), action)

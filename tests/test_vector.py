@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers import tiny_config
+from helpers import Outside, tiny_config
 from wanderlust import replay as replays
 from wanderlust import train
 from wanderlust.config import PointConfig
@@ -227,6 +227,27 @@ def test_an_engine_on_the_host_plays_the_same_episodes():
     assert len(np.unique(one.alive.sum(axis=0))) == 2  # some terminate, some do not
     np.testing.assert_array_equal(one.alive, other.alive)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6), one, other)
+
+
+def test_once_all_worlds_have_ended_none_is_moved_and_the_rollout_is_the_same_to_the_last_bit():
+    """The compiled program moves them to the end."""
+    world = Corridor(always_near=True)
+
+    def act(obs, skill, key):
+        return jax.random.uniform(key, (obs.shape[0], 1)) + skill[:, :1]
+
+    def renew(obs, skill, key):
+        return skill + 1.0
+
+    outside = Outside(make_engine(world))
+    skill = jnp.array([[1.0, 2.0], [3.0, 4.0]])
+    one, other = (
+        play(world, engine, act, skill, jax.random.key(0), 5, renew, 2) for engine in (make_engine(world), outside)
+    )
+    assert outside.calls == 3  # of five
+    assert len(np.unique(np.asarray(other.action))) == 10  # the policy's draws go on
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+    assert [x.dtype for x in one] == [x.dtype for x in other]
 
 
 def test_a_world_may_wait_for_the_others_when_its_episode_is_over():

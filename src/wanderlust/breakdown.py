@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wanderlust.config import Engine, EnvConfig, from_json, to_json
-from wanderlust.envs import Physical, make_engine, make_world
+from wanderlust.envs import Physical, make_engine, make_world, overflow_of
 from wanderlust.envs.base import sane
 from wanderlust.envs.locomotion import Body
 from wanderlust.envs.substeps import Substep, substeps
@@ -94,18 +94,27 @@ class Replayed:
     finite: bool
     substeps: tuple[Substep, ...]
     """Physics step by physics step; empty for engines that can only be seen from outside."""
+    overflow: str = ""
+    """What the engine said of its buffers, if the step needed more room than they have."""
 
 
 def replay(broken: Broken, engine: Engine) -> Iterator[Replayed]:
-    """Make the last control step of every broken world again, with whatever engine."""
+    """Make the last control step of every broken world again, with whatever engine.
+
+    Buffers that overflow without any world breaking down raise: that the worlds survived says nothing then.
+    """
     world = make_world(broken.origin.env)
     moves = make_engine(world, engine)
-    step = jax.jit(moves.step) if moves.compiles else moves.step
-    for seed, state, action in broken.worlds():
-        if isinstance(world, Body) and moves.name == "c":
+    if isinstance(world, Body) and moves.name == "c":
+        for seed, state, action in broken.worlds():
             seen = substeps(world, state, action)
             yield Replayed(seed, seen[-1].finite, tuple(seen))
-        else:
-            after = step(*jax.tree.map(lambda x: jnp.asarray(x)[None], (state, action)))
-            moves.check()
-            yield Replayed(seed, bool(np.all(sane(after))), ())
+        return
+    step = jax.jit(moves.step) if moves.compiles else moves.step
+    after = step(Physical(jnp.asarray(broken.qpos), jnp.asarray(broken.qvel)), jnp.asarray(broken.action))
+    finite = np.asarray(sane(after))
+    overflow = overflow_of(moves)
+    if overflow and finite.all():
+        raise UserError(overflow)
+    for k, seed in enumerate(broken.seed):
+        yield Replayed(int(seed), bool(finite[k]), (), overflow)

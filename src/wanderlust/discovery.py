@@ -17,7 +17,7 @@ import numpy as np
 
 from wanderlust import breakdown, devices, memory, train
 from wanderlust.config import Engine, EnvConfig, RunConfig, StagedConfig
-from wanderlust.envs import choose_engine, make_engine, make_world
+from wanderlust.envs import choose_engine, make_engine, make_world, overflow_of
 from wanderlust.envs.models import muted
 from wanderlust.envs.physics import WarpEngine
 from wanderlust.envs.vector import Lost
@@ -159,7 +159,7 @@ def _last_state(run: Run, parts: train.Parts) -> tuple[int, train.TrainState]:
 
 def _introduce(line: Progress, parts: train.Parts) -> None:
     """Which engine, and how much memory."""
-    _say(line, describe_engine(parts.config.env, parts.config.engine))
+    _say(line, describe_engine(parts.config.env, parts.config.engine, "as configured"))  # by a recipe, a file, a flag
     _say(line, f"memory: {memory.count(parts, PROBE_EPISODES)}; {memory.room(parts)}")
 
 
@@ -188,23 +188,25 @@ def _told(line: Progress, what: str) -> Iterator[None]:
     _say(line, f"{what}: {time.monotonic() - began:.1f} s")
 
 
-def describe_engine(env: EnvConfig, engine: Engine = "auto") -> str:
-    """One line: what will move the worlds, and why."""
+def describe_engine(env: EnvConfig, engine: Engine = "auto", otherwise: str = "asked for") -> str:
+    """One line: what will move the worlds, and why; `otherwise` is why it is not what `auto` stands for here."""
     world = make_world(env)
     name = make_engine(world, engine).name  # refuses what cannot be
     picked, why = choose_engine(world)
-    return f"engine: {name} ({why if name == picked else 'asked for'})"
+    return f"engine: {name} ({why if name == picked else otherwise})"
 
 
 # --- what must not go on ---------------------------------------------------------------------------------------------
 
 
 def _stop_if_broken(run: Run, parts: train.Parts, epoch: int, lost: Lost, values: dict[str, list[float]]) -> None:
-    """A run that went wrong must not overwrite its last good checkpoint."""
-    try:
-        parts.engine.check()
-    except UserError as error:
-        raise UserError(f"before epoch {epoch} {error} ({_kept(run)})") from None
+    """A run that went wrong must not overwrite its last good checkpoint.
+
+    An overflow comes last, and is added to whatever else there is: a body that breaks down is thrown into more contacts
+    and limits than there is room for, so the overflow alone would hide the state to look at.
+    """
+    overflow = overflow_of(parts.engine)
+    also = f"; {overflow}" if overflow else ""
     sane = np.isfinite(lost.action).all(axis=1)  # a policy that has diverged is none of the engine's business
     found = np.asarray(lost.found) & sane
     if found.any():
@@ -220,14 +222,17 @@ def _stop_if_broken(run: Run, parts: train.Parts, epoch: int, lost: Lost, values
         raise UserError(
             f"the physics of {parts.config.env.name} broke down before epoch {epoch} (seed "
             f"{', '.join(map(str, seeds))}): a state is not finite, or beyond 1e10; the one before is in {file}, and "
-            f"`wanderlust replay {shlex.quote(str(file))}` shows where it goes wrong ({_kept(run)})"
+            f"`wanderlust replay {shlex.quote(str(file))} --engine {parts.engine.name}` shows where it goes wrong"
+            f"{also} ({_kept(run)})"
         )
     bad = [name for name, v in values.items() if not np.all(np.isfinite(v))] + ["actions"] * (not sane.all())
     if bad:
         raise UserError(
-            f"training diverged before epoch {epoch}: {', '.join(bad)} not finite; smaller learning rates may help "
-            f"({_kept(run)})"
+            f"training diverged before epoch {epoch}: {', '.join(bad)} not finite; smaller learning rates may help"
+            f"{also} ({_kept(run)})"
         )
+    if overflow:
+        raise UserError(f"before epoch {epoch} {overflow} ({_kept(run)})")
 
 
 def _kept(run: Run) -> str:

@@ -53,10 +53,11 @@ def _parse(argv: list[str]) -> Any:
 
 
 def _one_line(complaint: str, argv: list[str]) -> str:
-    words = " ".join(re.sub(r"[─│╭╮╰╯]+", " ", complaint).split())
+    words = " ".join(re.sub(r"[─│╭╮╰╯]+|-{4,}", " ", complaint).split())  # the frame; hyphens where all is ASCII
     words = re.split(r" Got errors:| Argument helptext:| For full helptext| \(required\)", words)[0]
     expected = r"no type matching (\S+) could be instantiated from \['(.*?)'\]"
     words = re.sub(expected, r"\2 is not of type \1", words)
+    words = re.sub(r"(?<=Expected one of )\((.*?)\)", _choices, words)
     title = re.match(r"(Unrecognized options|Value error|Required options|Missing \w+|Invalid choice)\s+(?=\S)", words)
     words = words[title.end() :] if title else words
     words = re.sub(r" Perhaps you meant: (--\S+).*", r"; did you mean \1?", words)
@@ -64,6 +65,11 @@ def _one_line(complaint: str, argv: list[str]) -> str:
     command = argv[:1] if argv and argv[0] in COMMANDS else []
     command += [item for item in argv[1:2] if command == ["reproduce"] and item in ITEMS]
     return f"{words.rstrip('.?')}; see {' '.join(('wanderlust', *command, '--help'))}"
+
+
+def _choices(found: re.Match[str]) -> str:
+    """In a fixed order: of a flag that may be left out, tyro names a set, with the None that it would not take."""
+    return ", ".join(sorted(set(re.findall(r"'(.*?)'", found[1])) - {"None"}))
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -202,7 +202,7 @@ class Replay:
     file: Annotated[Positional[Path], arg(metavar="FILE")]
     """The file that the run wrote when it stopped."""
     engine: Engine | None = None
-    """What moves the bodies: c (every physics step is shown) or warp; by default c."""
+    """What moves the bodies: c (every physics step is shown) or warp; by default c, whatever the run had."""
 
     def run(self, console: Console) -> int:
         from wanderlust import breakdown, devices
@@ -213,7 +213,8 @@ class Replay:
         origin = broken.origin
         engine = self.engine or ("jax" if origin.engine == "jax" else "c")
         console.print(f"{origin.env.name}, before epoch {origin.epoch}, on the engine {origin.engine}", soft_wrap=True)
-        console.print(describe_engine(origin.env, engine), soft_wrap=True)
+        why = "asked for" if self.engine else "it shows every physics step"
+        console.print(describe_engine(origin.env, engine, why), soft_wrap=True)
         survived = True
         for world in breakdown.replay(broken, engine):
             console.print(f"seed {world.seed}:")
@@ -227,7 +228,7 @@ class Replay:
                 console.print(table)
             after = f" after physics step {len(world.substeps)}" if world.substeps else ""
             verdict = "survives the step: its state is finite" if world.finite else f"breaks down: not finite{after}"
-            console.print(verdict)
+            console.print(f"{verdict}; {world.overflow}" if world.overflow else verdict, soft_wrap=True)
             survived = survived and world.finite
         return 0 if survived else EXIT_BROKEN
 

@@ -3,10 +3,20 @@
 from wanderlust.config import BodyConfig, EnvConfig, PointConfig
 from wanderlust.envs.base import Physical, SelfStepping, World
 from wanderlust.envs.locomotion import Body
-from wanderlust.envs.physics import Engine, choose_engine, make_engine
+from wanderlust.envs.physics import Engine, choose_engine, make_engine, overflow_of
 from wanderlust.envs.point import PointWorld
 
-__all__ = ["DESCRIPTIONS", "Engine", "Physical", "SelfStepping", "World", "choose_engine", "make_engine", "make_world"]
+__all__ = [
+    "DESCRIPTIONS",
+    "Engine",
+    "Physical",
+    "SelfStepping",
+    "World",
+    "choose_engine",
+    "make_engine",
+    "make_world",
+    "overflow_of",
+]
 
 DESCRIPTIONS = {
     "point": "a point on the plane, moved by its action (2-D state, 2-D action, 10 steps)",

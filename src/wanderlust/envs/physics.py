@@ -51,6 +51,15 @@ class Engine(Protocol):
         ...
 
 
+def overflow_of(engine: Engine) -> str:
+    """What `check` would raise, or nothing: for those who must look at something else first."""
+    try:
+        engine.check()
+    except UserError as error:
+        return str(error)
+    return ""
+
+
 @dataclasses.dataclass(frozen=True)
 class JaxEngine:
     """Worlds that step themselves by a formula."""

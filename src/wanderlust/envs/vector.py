@@ -233,11 +233,12 @@ def _play_on_host(
         if renew is not None and at % hold == 0:
             orders = renew(obs, orders, jax.random.fold_in(step_key, 1))
         action: Any = np.asarray(act(obs, orders, step_key))
-        after = engine.step(state, action)
-        alive = alive & sane(after)
-        state = jax.tree.map(lambda new, old, alive=alive: np.where(alive[:, None], new, old), after, state)
-        obs, over = jax.device_get(look(state))
-        alive = alive & ~over
+        if alive.any():  # where all have fallen nothing moves any more, and physics is what takes long
+            after = engine.step(state, action)
+            alive = alive & sane(after)
+            state = jax.tree.map(lambda new, old, alive=alive: np.where(alive[:, None], new, old), after, state)
+            obs, over = jax.device_get(look(state))
+            alive = alive & ~over
         seen.append(obs)
         actions.append(action)
         lives.append(alive)
