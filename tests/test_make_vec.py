@@ -380,9 +380,8 @@ def test_vector_wrappers_show_the_same_worlds(mode):
 
 
 def in_double(envs):
-    with np.errstate(
-        over="ignore"
-    ):  # Gymnasium compares float32 bounds with float64's limits, which warns for any space
+    # Gymnasium compares float32 bounds with float64's limits, which warns for any space that has bounds
+    with np.errstate(over="ignore"):
         return wrappers.DtypeObservation(envs, np.float64)
 
 
