@@ -109,23 +109,24 @@ def body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> R
 
 
 def body_laptop(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
-    """What two to eight CPU cores can do: the same with smaller networks and batches, and 64 worlds.
+    """What two to eight CPU cores can do: the same with 64 worlds, narrow networks and batches of 1,024.
 
-    On two cores physics and learning take about as long as each other.
+    Ant sets off after some 20,000 updates of a thousand transitions, and not reliably with fewer, so networks are as
+    narrow as lets two cores make them beside physics, each taking about half of the time (`docs/speed.md`).
     """
     fast, p = body_fast(env, name, view, skills), PUBLISHED[env]
     return dataclasses.replace(
         fast,
-        method=dataclasses.replace(fast.method, hidden=(128, 128)),
-        sac=dataclasses.replace(fast.sac, hidden=(256, 256)),
+        method=dataclasses.replace(fast.method, hidden=(64, 64)),
+        sac=dataclasses.replace(fast.sac, hidden=(128, 128)),
         schedule=dataclasses.replace(
             fast.schedule,
             epochs=2500,
             worlds=64,
             steps=p.episode_length // 4,
-            sac_steps=32,
-            sac_batch=512,
-            method_steps=32,
+            sac_steps=64,
+            sac_batch=1024,
+            method_steps=64,
             replay_collections=40,
         ),
         recipe="laptop",
