@@ -13,7 +13,6 @@ from gymnasium.wrappers.vector import DictInfoToList, NormalizeObservation, Reco
 
 import wanderlust
 from wanderlust.config import SkillConfig
-from wanderlust.envs.base import Physical
 from wanderlust.envs.gym_vector import EPISODE_LENGTHS, make_vec
 from wanderlust.errors import UserError
 from wanderlust.recipes import get_recipe
@@ -223,11 +222,10 @@ def test_a_world_whose_physics_breaks_down_is_truncated_at_its_last_state():
     engine = envs._engine
 
     class Breaking:
-        def step(self, state, action):
-            after = engine.step(state, action)
-            qvel = after.qvel.copy()
-            qvel[1, 4] = np.nan
-            return Physical(after.qpos, qvel)
+        def step_rows(self, state, action):
+            after, _ = engine.step_rows(state, action)
+            after[1, -4] = np.nan
+            return after, False
 
     envs._engine = Breaking()
     obs, _, terminated, truncated, infos = envs.step(random_actions(envs, 1)[0])

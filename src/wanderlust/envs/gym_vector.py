@@ -95,7 +95,6 @@ class BodyVectorEnv(EpisodicVectorEnv):
         self._never_ends = HABITS[config.name].healthy_height is None
         self._cpu = jax.devices("cpu")[0]
         self._draw = jax.jit(jax.vmap(self._start_of))
-        self._terminated = jax.jit(jax.vmap(self._world.terminated))
 
     def close_extras(self, **kwargs: Any) -> None:
         """Let go of the threads."""
@@ -103,16 +102,18 @@ class BodyVectorEnv(EpisodicVectorEnv):
 
     def _move(self, actions: NDArray[np.float32], waiting: NDArray[np.bool_]) -> Moved:
         assert self._engine is not None, "a closed environment is refused before"
-        moves: Any = actions
-        moved = self._engine.step(self._physical(self._state), moves)
-        after = np.concatenate(moved, axis=1)
-        broken: NDArray[np.bool_] = ~sane(moved)
-        if broken.any():
-            after = np.where(broken[:, None], self._state, after)
-        self._state = after
+        after, all_sane = self._engine.step_rows(self._state, actions)
         self._age += 1
-        terminated = self._ended(after) & ~broken & ~waiting
-        truncated = ((self._age >= self.config.episode_length) | broken) & ~terminated & ~waiting
+        stopped = self._age >= self.config.episode_length
+        held = waiting
+        if not all_sane:
+            broken: NDArray[np.bool_] = ~sane(self._physical(after))
+            after = np.where(broken[:, None], self._state, after)
+            stopped |= broken
+            held = waiting | broken
+        self._state = after
+        terminated = self._ended(after) & ~held
+        truncated = stopped & ~(terminated | waiting)
         return Moved(after, np.zeros(self.num_envs), terminated, truncated, {})
 
     def _start(
@@ -130,11 +131,11 @@ class BodyVectorEnv(EpisodicVectorEnv):
     def _ended(self, state: NDArray[np.float32]) -> NDArray[np.bool_]:
         if self._never_ends:
             return np.zeros(self.num_envs, bool)
-        with jax.default_device(self._cpu):
-            return np.array(self._terminated(self._physical(state)))
+        ended: Any = self._world.terminated(self._physical(state))
+        return np.asarray(ended)
 
     def _physical(self, state: NDArray[np.float32]) -> Physical:
-        """The state as the engine and the world take it."""
+        """The state as the world takes it."""
         qpos: Any = state[:, : self._nq]
         qvel: Any = state[:, self._nq :]
         return Physical(qpos, qvel)

@@ -89,7 +89,8 @@ class Body:
         if self._habits.healthy_height is None:
             return jnp.zeros((), bool)
         low, high = self._habits.healthy_height
-        return (state.qpos[2] < low) | (state.qpos[2] > high)
+        height = state.qpos[..., 2]  # of one world, or of a batch in NumPy (`gym_vector.py`)
+        return (height < low) | (height > high)
 
     def from_origin(self) -> "Body":
         return self  # these bodies always start there, give or take the noise
