@@ -187,6 +187,16 @@ def test_rivals_that_are_not_installed_are_said_to_be_missing(tmp_path, capsys, 
     assert capsys.readouterr().out.count("not installed") == 2
 
 
+def test_a_rival_that_is_installed_and_cannot_be_loaded_is_missing_too(tmp_path, monkeypatch):
+    (tmp_path / "links_against_more.py").write_text("raise ImportError('libMore.so.1: cannot open shared object file')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(
+        bench, "NEEDS", {"envpool": (("links_against_more",), "not installed"), "async": (("json",), "")}
+    )
+    why = "installed, but cannot be loaded: libMore.so.1: cannot open shared object file"
+    assert bench._rivals() == ({"async"}, {"envpool": why})
+
+
 def small_recipe(recipe, env, method, skills):
     config = get_recipe(recipe, env, method, skills)
     return dataclasses.replace(

@@ -484,12 +484,20 @@ NEEDS = {
 
 def _rivals() -> tuple[set[str], dict[str, str]]:
     """What else there is to compare with, and why the rest is missing."""
-    missing = {
-        name: why
-        for name, (modules, why) in NEEDS.items()
-        if any(importlib.util.find_spec(module) is None for module in modules)
-    }
+    reasons = {name: _why_missing(*needs) for name, needs in NEEDS.items()}
+    missing = {name: why for name, why in reasons.items() if why is not None}
     return set(NEEDS) - set(missing), missing
+
+
+def _why_missing(modules: tuple[str, ...], unless_installed: str) -> str | None:
+    if any(importlib.util.find_spec(module) is None for module in modules):
+        return unless_installed
+    try:
+        for module in modules:
+            importlib.import_module(module)
+    except ImportError as error:  # one of the system's libraries, say, that a package links against
+        return f"installed, but cannot be loaded: {error}"
+    return None
 
 
 def _provenance() -> dict[str, Any]:
