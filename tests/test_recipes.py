@@ -10,7 +10,7 @@ from wanderlust import train
 from wanderlust.config import SkillConfig
 from wanderlust.errors import UserError
 from wanderlust.methods import DESCRIPTIONS, VIEWS
-from wanderlust.recipes import DEFAULT, ENVIRONMENTS, RECIPES, get_recipe, with_random_start
+from wanderlust.recipes import BODIES, DEFAULT, ENVIRONMENTS, RECIPES, get_recipe, with_random_start
 
 TWO_LEVELS = ("linearizer", "ibol")  # test_ibol.py
 METHODS = [m for m in DESCRIPTIONS if m not in TWO_LEVELS]
@@ -184,3 +184,9 @@ def test_unknown_names_are_errors_that_say_what_is_known(recipe, env, method, na
 
 def test_names_of_methods_may_be_written_in_capitals():
     assert str(get_recipe("paper", "point", "DIAYN-XYO", SkillConfig()).method) == "diayn-xyo"
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_laptop_keeps_as_many_transitions_of_every_body(body):
+    schedule = get_recipe("laptop", body, "lsd", SkillConfig()).schedule
+    assert 400_000 <= schedule.replay_collections * schedule.collection <= 410_000

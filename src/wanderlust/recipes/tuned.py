@@ -108,13 +108,17 @@ def body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> R
     )
 
 
+_LAPTOP_REPLAY = 409_600
+"""Transitions. From 128,000 the critics of Ant came to expect a third of what followed, and it stood still again."""
+
+
 def body_laptop(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """What two to eight CPU cores can do: the same with 64 worlds, narrow networks and batches of 1,024.
 
     Ant sets off after some 20,000 updates of a thousand transitions, and not reliably with fewer, so networks are as
     narrow as lets two cores make them beside physics, each taking about half of the time (`docs/speed.md`).
     """
-    fast, p = body_fast(env, name, view, skills), PUBLISHED[env]
+    fast, worlds, steps = body_fast(env, name, view, skills), 64, PUBLISHED[env].episode_length // 4
     return dataclasses.replace(
         fast,
         method=dataclasses.replace(fast.method, hidden=(64, 64)),
@@ -122,13 +126,12 @@ def body_laptop(env: BodyName, name: str, view: Variant, skills: SkillConfig) ->
         schedule=dataclasses.replace(
             fast.schedule,
             epochs=2500,
-            worlds=64,
-            steps=p.episode_length // 4,
+            worlds=worlds,
+            steps=steps,
             sac_steps=64,
             sac_batch=1024,
             method_steps=64,
-            # From 40 of them critics came to expect a third of what followed, and a body that had set off stood still.
-            replay_collections=128,
+            replay_collections=_LAPTOP_REPLAY // (worlds * steps),
         ),
         recipe="laptop",
         engine="c",
