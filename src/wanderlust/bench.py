@@ -427,7 +427,7 @@ def bench(
     engines = tuple(dict.fromkeys(engines or _engines_here()))
     if "warp" in engines:
         import_mujoco_warp()
-    rivals, missing = _rivals()
+    rivals, missing = _rivals() if only != "updates" else (set(), {})
     groups = list(physics_groups(body, engines, worlds, threads, rivals)) if only != "updates" else []
     configs = list(update_configs(body)) if only != "physics" else []
     result: dict[str, Any] = {
@@ -489,13 +489,13 @@ def _rivals() -> tuple[set[str], dict[str, str]]:
     return set(NEEDS) - set(missing), missing
 
 
-def _why_missing(modules: tuple[str, ...], unless_installed: str) -> str | None:
+def _why_missing(modules: tuple[str, ...], if_not_installed: str) -> str | None:
     if any(importlib.util.find_spec(module) is None for module in modules):
-        return unless_installed
+        return if_not_installed
     try:
         for module in modules:
             importlib.import_module(module)
-    except ImportError as error:  # one of the system's libraries, say, that a package links against
+    except (ImportError, OSError) as error:  # one of the system's libraries, say, that a package links against
         return f"installed, but cannot be loaded: {error}"
     return None
 
