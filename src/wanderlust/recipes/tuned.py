@@ -122,7 +122,7 @@ def body_laptop(env: BodyName, name: str, view: Variant, skills: SkillConfig) ->
     return dataclasses.replace(
         fast,
         method=dataclasses.replace(fast.method, hidden=(64, 64)),
-        sac=dataclasses.replace(fast.sac, hidden=(128, 128)),
+        sac=dataclasses.replace(fast.sac, hidden=(128, 128), discount=0.99),
         schedule=dataclasses.replace(
             fast.schedule,
             epochs=2500,
