@@ -77,7 +77,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     parts = _assemble(run.config)
     config = parts.config
     run = dataclasses.replace(run, config=config)
-    epoch, state = _last_state(run, parts)
+    epoch, state = last_state(run, parts)
     run.rewind(epoch)
     if epoch >= total:
         return Outcome(epoch, "finished")
@@ -147,7 +147,8 @@ def _assemble(config: RunConfig) -> train.Parts:
     return dataclasses.replace(parts, config=dataclasses.replace(config, engine=parts.engine.name))
 
 
-def _last_state(run: Run, parts: train.Parts) -> tuple[int, train.TrainState]:
+def last_state(run: Run, parts: train.Parts) -> tuple[int, train.TrainState]:
+    """The newest checkpoint of a run, and its epoch; without one, how training begins."""
     if not run.checkpoints():
         return 0, train.init(parts)
     epoch, saved = run.load(train.saved_form(parts))

@@ -109,14 +109,15 @@ def body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> R
 
 
 _LAPTOP_REPLAY = 409_600
-"""Transitions. From 128,000 the critics of Ant came to expect a third of what followed, and it stood still again."""
+"""Transitions: 2,048 episodes of Ant."""
 
 
 def body_laptop(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """What two to eight CPU cores can do: the same with 64 worlds, narrow networks and batches of 1,024.
 
-    Ant sets off after some 20,000 updates of a thousand transitions, and not reliably with fewer, so networks are as
-    narrow as lets two cores make them beside physics, each taking about half of the time (`docs/speed.md`).
+    And with the published horizon. With that of `fast`, a third of it, Ant throws itself on its back, which changes
+    much of its state at once, and stays there: of what walking would bring too little lies within 33 steps. Thousands
+    of worlds find the way out, 64 do not (`docs/speed.md`).
     """
     fast, worlds, steps = body_fast(env, name, view, skills), 64, PUBLISHED[env].episode_length // 4
     return dataclasses.replace(
