@@ -329,6 +329,22 @@ def test_a_row_that_fails_is_told_of_and_the_others_stay(copy, monkeypatch):
     assert "`csd` failed: training diverged before epoch 2" in text
 
 
+def test_a_measure_that_is_not_finite_is_told_of_and_not_taken_for_damage(copy, monkeypatch):
+    monkeypatch.setattr(discovery, "run_training", fail_if_called)
+    results = written(copy)
+    measured = results["rows"]["metra"]["metrics"]["travelled"]
+    measured.update(mean=None, standard_error=None, ci95=None, per_seed=[None, measured["per_seed"][1]])
+    results["note"] = "two of them shared a GPU"
+    (copy / "out" / f"{STEM}.json").write_text(json.dumps(results))
+    (copy / "out" / f"{STEM}_travelled.png").unlink()
+    text = study(copy)[1]
+    (row,) = (line for line in text.splitlines() if line.startswith("| metra |"))
+    assert row.split(" | ")[6] == "not finite"
+    assert text.count("not finite") == 1
+    assert text.endswith("\ntwo of them shared a GPU\n")
+    assert (copy / "out" / f"{STEM}_travelled.png").read_bytes().startswith(b"\x89PNG")
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ Table and figures are made from that file. What the rows are, and what is shown 
 import dataclasses
 import io
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -339,6 +340,7 @@ def _markdown(study: Study, results: Facts, rows: Mapping[str, Facts], failed: M
     ]
     for name, row in rows.items():
         lines.append(f"| {' | '.join(words(name, row) for words in study.columns.values())} |")
+    lines += [f"\n{results['note']}"] if "note" in results else []
     lines += [f"\n`{name}` failed: {why}" for name, why in failed.items()]
     return "\n".join(lines) + "\n"
 
@@ -371,6 +373,8 @@ def count(number: int, of: str) -> str:
 def number(row: Facts, measure: str, digits: int = 0) -> str:
     """A mean, and half its interval if there is one."""
     value = row["metrics"][measure]
+    if value["mean"] is None:  # how files write what is infinite or no number
+        return "not finite"
     half = f" ± {value['ci95']:.{digits}f}" if len(value["per_seed"]) > 1 else ""
     return f"{value['mean']:.{digits}f}{half}"
 
@@ -391,13 +395,14 @@ def bars(
     many, width = len(results["seeds"]) > 1, 0.76 / len(measures)
     for k, (measure, means) in enumerate(measures.items()):
         values = [row["metrics"][measure] for row in rows.values()]
+        middles, halves = ([_drawable(value[part]) for value in values] for part in ("mean", "ci95"))
         heights = [n + width * (k - (len(measures) - 1) / 2) for n in range(len(values))]
-        axes.barh(heights, [v["mean"] for v in values], 0.95 * width, color=f"C{k}", alpha=0.6, label=means)
+        axes.barh(heights, middles, 0.95 * width, color=f"C{k}", alpha=0.6, label=means)
         if many:
-            half = [v["ci95"] for v in values]
-            axes.errorbar([v["mean"] for v in values], heights, xerr=half, fmt="none", ecolor="0.5", capsize=2)
+            axes.errorbar(middles, heights, xerr=halves, fmt="none", ecolor="0.5", capsize=2)
         for height, value in zip(heights, values, strict=True):
-            axes.plot(value["per_seed"], [height] * len(value["per_seed"]), "k.", markersize=4)
+            dots = [_drawable(x) for x in value["per_seed"]]
+            axes.plot(dots, [height] * len(dots), "k.", markersize=4)
     names = [label(name, row) for name, row in rows.items()]
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.set_ylim(len(names) - 0.4, -0.6)
@@ -409,6 +414,11 @@ def bars(
     spread = f"{len(results['seeds'])} seeds, mean and 95% interval" if many else f"seed {results['seeds'][0]}"
     figure.suptitle(f"{results['config']['env']['name']}, {spread}\n{amount(rows)} per seed", fontsize=9)
     return picture_of(figure)
+
+
+def _drawable(number: float | None) -> float:
+    """A gap where there is no number."""
+    return math.nan if number is None else number
 
 
 def picture_of(figure: Figure) -> bytes:
