@@ -16,6 +16,8 @@ import numpy as np
 
 from wanderlust import train
 from wanderlust.discovery import last_state
+from wanderlust.files import write_json
+from wanderlust.metrics import up_and_heading
 from wanderlust.runs import Run
 from wanderlust.types import Transition
 from wanderlust.zoo import without_folders
@@ -67,16 +69,15 @@ def _rewards(parts: train.Parts, method: Any, episodes: Transition) -> np.ndarra
 
 
 def _window(before: np.ndarray, after: np.ndarray, reward: np.ndarray, first: int, end: int) -> dict[str, Any]:
-    w, x, y, z = np.moveaxis(after[end - 1, :, 3:7], -1, 0)
-    upright = 1 - 2 * (x**2 + y**2) / (w**2 + x**2 + y**2 + z**2)  # the height of the torso's own upward arrow
+    up, _ = up_and_heading(after[end - 1, :, 3:7])
     return {
         "steps": [first, end],
         "reward_per_step": round(float(reward[first:end].mean()), 4),
         "metres_from_start": round(float(np.linalg.norm(after[end - 1, :, :2] - before[0, :, :2], axis=-1).mean()), 2),
-        "share_on_its_back": round(float((upright < 0).mean()), 3),
+        "share_on_its_back": round(float((up < 0).mean()), 3),
     }
 
 
 if __name__ == "__main__":
     out, *folders = map(Path, sys.argv[1:])
-    out.write_text(json.dumps([profile(folder) for folder in folders], indent=1) + "\n")
+    write_json(out, [profile(folder) for folder in folders])

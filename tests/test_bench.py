@@ -1,6 +1,7 @@
 import contextlib
 import dataclasses
 import json
+import sys
 
 import jax
 import numpy as np
@@ -187,8 +188,10 @@ def test_rivals_that_are_not_installed_are_said_to_be_missing(tmp_path, capsys, 
     assert capsys.readouterr().out.count("not installed") == 2
 
 
-def test_a_rival_that_is_installed_and_cannot_be_loaded_is_missing_too(tmp_path, monkeypatch):
-    (tmp_path / "links_against_more.py").write_text("raise ImportError('libMore.so.1: cannot open shared object file')")
+@pytest.mark.parametrize("kind", ["ImportError", "FileNotFoundError", "AttributeError"])
+def test_a_rival_that_is_installed_and_cannot_be_loaded_is_missing_too(tmp_path, monkeypatch, kind):
+    monkeypatch.delitem(sys.modules, "links_against_more", raising=False)
+    (tmp_path / "links_against_more.py").write_text(f"raise {kind}('libMore.so.1:\\n cannot open shared object file')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(
         bench, "NEEDS", {"envpool": (("links_against_more",), "not installed"), "async": (("json",), "")}

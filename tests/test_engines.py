@@ -215,11 +215,11 @@ def test_the_c_engine_gives_the_same_numbers_on_any_number_of_threads():
 @pytest.mark.parametrize("speed", [0.0, 7e9, 1e30, 3e38, np.inf, np.nan])  # of one world: at rest, fast, broken
 def test_states_as_rows_make_the_same_step_and_none_that_is_broken_passes_for_sane(name, speed):
     world = make_world(BodyConfig(name))
-    engine, state = CEngine(world, threads=2), tumbled(world, 5)
+    state = tumbled(world, 5)
     state.qvel[3, -1] = speed
     action = np.random.default_rng(0).uniform(-1, 1, (5, world.spec.action_dim)).astype(np.float32)
-    after = engine.step(state, action)
-    rows, all_sane = engine.step_rows(np.concatenate(state, axis=1), action)
+    after = CEngine(world, threads=2).step(state, action)
+    rows, all_sane = CEngine(world, threads=2).step_rows(np.concatenate(state, axis=1), action)  # no common buffers
     np.testing.assert_array_equal(rows, np.concatenate(after, axis=1))
     assert all_sane == (speed == 0.0)
     assert sane(after)[[0, 1, 2, 4]].all() and (sane(after)[3] or not all_sane)

@@ -187,6 +187,12 @@ def test_names_of_methods_may_be_written_in_capitals():
 
 
 @pytest.mark.parametrize("body", BODIES)
+def test_laptop_has_the_published_horizon(body):
+    laptop, paper = (get_recipe(recipe, body, "lsd", SkillConfig()).sac.discount for recipe in ("laptop", "paper"))
+    assert laptop == paper == 0.99
+
+
+@pytest.mark.parametrize("body", BODIES)
 def test_laptop_keeps_as_many_transitions_of_every_body(body):
     schedule = get_recipe("laptop", body, "lsd", SkillConfig()).schedule
     assert 400_000 <= schedule.replay_collections * schedule.collection <= 410_000

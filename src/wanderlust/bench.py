@@ -495,8 +495,8 @@ def _why_missing(modules: tuple[str, ...], if_not_installed: str) -> str | None:
     try:
         for module in modules:
             importlib.import_module(module)
-    except (ImportError, OSError) as error:  # one of the system's libraries, say, that a package links against
-        return f"installed, but cannot be loaded: {error}"
+    except Exception as error:  # whatever it is, a missing library of the system's, say: not ours, and no reason to end
+        return f"installed, but cannot be loaded: {' '.join(str(error).split()) or type(error).__name__}"
     return None
 
 

@@ -52,7 +52,7 @@ def kind_of_motion(
         return LOCOMOTION
     if orientations.shape[-1] not in (1, 4):
         return POSE
-    up, heading = _up_and_heading(orientations)
+    up, heading = up_and_heading(orientations)
     if np.median(up[steps, episodes]) < 0:
         return FLIP
     turned = np.unwrap(heading, axis=0)
@@ -61,7 +61,7 @@ def kind_of_motion(
     return POSE
 
 
-def _up_and_heading(
+def up_and_heading(
     orientations: NDArray[np.floating],
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """The vertical part of a body's own up axis, and the angle of its own forward axis about the vertical."""
