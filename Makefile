@@ -1,12 +1,12 @@
 # make demo    set up, then the whole thing once on PointEnv: discover, evaluate, draw, follow goals
-# make test    set up, then ruff, mypy and the tests
+# make test    set up, then ruff, mypy, the tests, and the wheel tried in an environment of its own
 # make test-sb3    set up .venv-sb3 with Stable-Baselines3 (and PyTorch), then the tests and the example that need it
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: setup demo test lint types tests test-sb3 clean
+.PHONY: setup demo test lint types tests wheel test-sb3 clean
 
 setup: $(VENV)/.ready
 
@@ -28,7 +28,7 @@ demo: setup
 	$(BIN)/wanderlust reach $(DEMO) --goal 12 4 --goal -5 9 --goal -20 -15 --goal 0 0
 	@echo "figures: $(DEMO)/evaluation and $(DEMO)/reach; try next: $(BIN)/wanderlust list, or README.md"
 
-test: lint types tests
+test: lint types tests wheel
 
 lint: setup
 	$(BIN)/ruff format --check .
@@ -39,6 +39,16 @@ types: setup
 
 tests: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The wheel, in a fresh environment that has the dependencies of $(VENV) and not this checkout.
+wheel: setup
+	@rm -rf build && mkdir -p build
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build .
+	@$(PYTHON) -m venv --without-pip build/venv
+	@$(BIN)/python -m pip --python build/venv/bin/python install --quiet --disable-pip-version-check --no-deps build/*.whl
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > "$$(build/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dependencies.pth"
+	@cd build && PATH="$$PWD/venv/bin:$$PATH" venv/bin/python ../tests/wheel_smoke.py
 
 test-sb3: $(VENV)-sb3/.ready
 	$(VENV)-sb3/bin/python -c 'import stable_baselines3'

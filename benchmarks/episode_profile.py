@@ -15,12 +15,12 @@ import jax
 import numpy as np
 
 from wanderlust import train
-from wanderlust.discovery import last_state
-from wanderlust.files import write_json
-from wanderlust.metrics import up_and_heading
-from wanderlust.runs import Run
-from wanderlust.types import Transition
-from wanderlust.zoo import without_folders
+from wanderlust.envs.spec import Transition
+from wanderlust.evaluation.metrics import up_and_heading
+from wanderlust.runs.files import write_json
+from wanderlust.runs.run import Run
+from wanderlust.runs.zoo import without_folders
+from wanderlust.train.loop import last_state
 
 WINDOWS = ((0, 25), (25, 50), (50, 100), (100, 150), (150, 200))
 
@@ -49,7 +49,7 @@ def profile(folder: Path) -> dict[str, Any]:
     }
 
 
-def _last_episodes(parts: train.Parts, replay: Any) -> Transition:
+def _last_episodes(parts: train.Setup, replay: Any) -> Transition:
     """[time, worlds, ...] The newest episodes that are whole, all worlds in step."""
     schedule, length = parts.config.schedule, parts.world.spec.episode_length
     count = schedule.replay_collections
@@ -62,7 +62,7 @@ def _last_episodes(parts: train.Parts, replay: Any) -> Transition:
     return jax.tree.map(lambda x: x[whole].reshape(length, schedule.worlds, *x.shape[3:]), data)
 
 
-def _rewards(parts: train.Parts, method: Any, episodes: Transition) -> np.ndarray:
+def _rewards(parts: train.Setup, method: Any, episodes: Transition) -> np.ndarray:
     time, worlds = episodes.truncated.shape
     flat = jax.tree.map(lambda x: x.reshape(time * worlds, *x.shape[2:]), episodes)
     return np.asarray(parts.method.reward(method, parts.view.transition_for_method(flat))).reshape(time, worlds)

@@ -15,12 +15,13 @@ import jax
 import numpy as np
 
 import wanderlust
-from wanderlust.config import BodyConfig
-from wanderlust.envs import Physical, make_world
-from wanderlust.envs.physics import CEngine, WarpEngine
-from wanderlust.envs.presets import PRESETS
-from wanderlust.files import write_json
-from wanderlust.runs import PACKAGES, command, commit, processor, version
+from wanderlust import registry
+from wanderlust.envs import WorldState, make_world
+from wanderlust.envs.engines.mujoco_c import CEngine
+from wanderlust.envs.engines.warp import WarpEngine
+from wanderlust.envs.worlds.body import BodyConfig
+from wanderlust.runs.files import write_json
+from wanderlust.runs.run import PACKAGES, command, commit, processor, version
 
 WORLDS, STEPS, SEEDS = 16, 20, (0, 1, 2)
 CASES = (
@@ -43,7 +44,7 @@ def apart(name: str, cone: str) -> dict[str, Any]:
         state = jax.device_get(jax.vmap(world.initial)(jax.random.split(jax.random.key(seed), WORLDS)))
         for _ in range(STEPS):
             action = random.uniform(-1, 1, (WORLDS, world.spec.action_dim)).astype(np.float32)
-            ours, theirs = c.step(state, action), Physical(*map(np.asarray, step(state, action)))
+            ours, theirs = c.step(state, action), WorldState(*map(np.asarray, step(state, action)))
             found.append(np.concatenate([np.abs(a - b) for a, b in zip(ours, theirs, strict=True)], axis=1).max(axis=1))
             state = ours
     warp.check()
@@ -59,7 +60,10 @@ def apart(name: str, cone: str) -> dict[str, Any]:
 
 def normaliser(name: str) -> dict[str, Any]:
     """Found against published: ratios of deviations, and the largest difference of a mean in published deviations."""
-    (mean, std), (preset_mean, preset_std) = wanderlust.normalise(name, rollouts=1500, engine="c"), PRESETS[name]
+    (mean, std), (preset_mean, preset_std) = (
+        wanderlust.normalise(name, rollouts=1500, engine="c"),
+        registry.WORLDS.get(name).statistics,
+    )
     ratio = np.array(std) / np.array(preset_std)
     off = np.abs(np.array(mean) - np.array(preset_mean)) / np.array(preset_std)
     return {
@@ -78,6 +82,6 @@ if __name__ == "__main__":
         "versions": {name: version(name) for name in PACKAGES},
         "seeds": list(SEEDS),
         "engines": [apart(*case) for case in CASES],
-        "normalisers": [normaliser(name) for name in PRESETS],
+        "normalisers": [normaliser(name) for name in ("ant", "half-cheetah", "humanoid")],
     }
     write_json(Path(sys.argv[1]), result)

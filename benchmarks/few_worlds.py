@@ -12,16 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
 import wanderlust
-from wanderlust.config import BodyConfig
-from wanderlust.devices import cores
 from wanderlust.envs import make_world
-from wanderlust.envs.physics import CEngine
-from wanderlust.files import write_json
-from wanderlust.runs import PACKAGES, command, commit, processor, version
+from wanderlust.envs.devices import cores
+from wanderlust.envs.engines.mujoco_c import CEngine
+from wanderlust.envs.worlds.body import BodyConfig
+from wanderlust.runs.files import write_json
+from wanderlust.runs.run import PACKAGES, command, commit, processor, version
 
 STEPS, WARM_UP = 1500, 300
 
@@ -29,11 +30,13 @@ STEPS, WARM_UP = 1500, 300
 def step_of(worlds: int, threads: int) -> tuple[Callable[[NDArray[Any]], Any], Callable[[NDArray[Any]], Any]]:
     """A step of the vector environment, and one of an engine that goes on by itself from the same start."""
     envs = wanderlust.make_vec("ant", num_envs=worlds, threads=threads)
-    state = [envs.reset(seed=0)[0]]
-    engine = CEngine(make_world(BodyConfig("ant")), threads)
+    envs.reset(seed=0)
+    world = make_world(BodyConfig("ant"))
+    state = [jax.device_get(jax.vmap(world.initial)(jax.random.split(jax.random.key(0), worlds)))]
+    engine = CEngine(world, threads)
 
     def advance(action: NDArray[Any]) -> None:
-        state[0], _ = engine.step_rows(state[0], action)
+        state[0] = engine.step(state[0], action)
 
     return envs.step, advance
 

@@ -14,10 +14,12 @@ import jax
 import numpy as np
 
 import wanderlust
-from wanderlust import devices, levels, train
-from wanderlust.files import write_json
-from wanderlust.runs import Run, provenance
-from wanderlust.skillset import load_learner
+from wanderlust import train
+from wanderlust.envs import devices
+from wanderlust.methods.ibol import levels
+from wanderlust.runs.files import write_json
+from wanderlust.runs.loading import load_learner
+from wanderlust.runs.run import Run, provenance
 
 EPISODES = 200
 
@@ -29,7 +31,7 @@ def linear_share(skill: Any, end: Any) -> float:
     return float(1 - (rest**2).sum() / (end**2).sum())
 
 
-def linear_in_z(parts: train.Parts, actor: Any) -> dict[str, list[float]]:
+def linear_in_z(parts: train.Setup, actor: Any) -> dict[str, list[float]]:
     """The same for each seed, with mode goals and with drawn ones."""
     skill_keys, play_keys = jax.random.split(jax.random.key(0), (2, parts.config.seeds))
     skill = train.sample_skills(parts, skill_keys, EPISODES)
@@ -59,7 +61,7 @@ def main(out: Path, seeds: int) -> None:
             "env_steps": {stage: result["env_steps"] for stage, result in measured.items()},
             "measured": {stage: result["metrics"] for stage, result in measured.items()},
             "linear_in_z": {
-                "before": linear_in_z(parts, train.performer(parts, begun.learner)),
+                "before": linear_in_z(parts, train.skill_policy(parts, begun.learner)),
                 "after": linear_in_z(parts, load_learner(run, parts)[1].policy),
             },
             "first_row": rows[0],

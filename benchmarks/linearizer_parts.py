@@ -12,8 +12,8 @@ import numpy as np
 import wanderlust
 from wanderlust.config import LinearizerConfig
 from wanderlust.envs import make_world
-from wanderlust.files import write_json
-from wanderlust.runs import Run, provenance
+from wanderlust.runs.files import write_json
+from wanderlust.runs.run import Run, provenance
 
 WORLDS, SEED = 64, 0
 
@@ -38,7 +38,7 @@ def parts_of(run: Run) -> dict[str, Any]:
             move = (obs - began) / np.array(spec.obs_std)
             paid.append((move * goal).mean(axis=0) / np.sqrt(spec.obs_dim) / block)
     entries = np.mean(paid, axis=0)
-    where, turned = list(spec.position_dims), list(spec.orientation_dims)
+    where, turned = list(spec.groups["position"]), list(spec.groups["orientation"])
     return {
         "run": run.path.name,
         "command": run.record().get("command"),

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from wanderlust import devices, train
-from wanderlust.downstream.playing import make_game, make_play, returns
+from wanderlust import train
+from wanderlust.downstream.controllers.playing import make_game, make_play, returns
+from wanderlust.downstream.controllers.zero_shot import zero_shot_hand
 from wanderlust.downstream.tasks import make_task
-from wanderlust.downstream.zero_shot import zero_shot_hand
-from wanderlust.files import write_json
-from wanderlust.runs import commit, processor
-from wanderlust.skillset import load_learner, open_source
+from wanderlust.envs import devices
+from wanderlust.runs.files import write_json
+from wanderlust.runs.loading import load_learner, open_source
+from wanderlust.runs.run import commit, processor
 
 SEED, LOOK_BACK, STANDS = 5, 3, 0.1
 """The body's way is that of its last three steps; if that is less than 10 cm, it stands."""

@@ -15,11 +15,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from wanderlust import api, devices, runs, train
-from wanderlust.bench import UpdateContestant, in_turns
+from wanderlust import api, train
+from wanderlust.bench.speed import UpdateContestant, in_turns
 from wanderlust.config import IbolConfig, RunConfig, ScheduleConfig
+from wanderlust.envs import devices
 from wanderlust.methods import DESCRIPTIONS
-from wanderlust.train.learning import learn_all
+from wanderlust.runs import run
+from wanderlust.train.update import learn_all
 
 
 class TrajectoryUpdates:
@@ -85,7 +87,7 @@ def main() -> None:
     table = {
         "command": f"python benchmarks/method_updates.py --recipe {args.recipe} --env {args.env}",
         "changes": args.changes,
-        "commit": runs.commit(),
+        "commit": run.commit(),
         "device": devices.describe(),
         "batch": alike.sac_batch,
         "ms_per_update": ms,

@@ -21,13 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import wanderlust
-from wanderlust import devices
-from wanderlust.envs import World, make_engine
+from wanderlust.envs import World, devices, make_engine
 from wanderlust.envs.base import sane
-from wanderlust.files import write_atomic, write_json
-from wanderlust.metrics import summarise
-from wanderlust.plots import draw_reach
-from wanderlust.runs import PACKAGES, commit, processor, version
+from wanderlust.evaluation.metrics import summarise
+from wanderlust.report.plots import draw_reach
+from wanderlust.runs.files import write_atomic, write_json
+from wanderlust.runs.run import PACKAGES, commit, processor, version
 
 SKILLS, STARTS, SEED = "zoo:ant", 100, 2
 INNER, OUTER, PITCH, SPACING = 5.0, 40.0, 20.0, 8.0
@@ -49,7 +48,7 @@ def follow(
     skills: Any, world: World, goals: NDArray[np.float32], radius: float, limit: int, starts: int, seed: int
 ) -> list[dict[str, Any]]:
     """Walk through all goals in order from several starts, side by side. Of each: its legs and its path."""
-    place, pose = list(world.spec.position_dims), list(world.spec.orientation_dims)
+    place, pose = list(world.spec.groups["position"]), list(world.spec.groups["orientation"])
     engine = make_engine(world, "c" if pose else "auto")
     observe = jax.jit(jax.vmap(world.observe))
     state = jax.device_get(jax.vmap(world.initial)(jax.random.split(jax.random.key(seed), starts)))

@@ -14,9 +14,10 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from wanderlust import api, devices, train
-from wanderlust.metrics import coverage
-from wanderlust.types import Rollout
+from wanderlust import api, train
+from wanderlust.envs import devices
+from wanderlust.envs.spec import Rollout
+from wanderlust.evaluation.metrics import coverage
 
 
 def main() -> None:
@@ -58,9 +59,9 @@ def main() -> None:
     parts.engine.check()
 
 
-def look(parts: train.Parts, rollout: Rollout) -> dict[str, list[float]]:
+def look(parts: train.Setup, rollout: Rollout) -> dict[str, list[float]]:
     """Where random skills went, per seed."""
-    where = list(parts.world.spec.position_dims)
+    where = list(parts.world.spec.groups["position"])
     obs, alive = np.asarray(rollout.obs), np.asarray(rollout.alive)
     return {
         "coverage": [coverage(x[..., where]) for x in obs],

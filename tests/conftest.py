@@ -2,13 +2,14 @@
 
 import importlib.metadata
 import os
-import tempfile
+from pathlib import Path
 
 # Tests marked gpu: WANDERLUST_TEST_PLATFORMS=cuda,cpu python -m pytest -m gpu
 os.environ["JAX_PLATFORMS"] = os.environ.get("WANDERLUST_TEST_PLATFORMS", "cpu")
-# One cache for all processes of a run: the first makes it and passes its place on.
-_cache = None if "WANDERLUST_TEST_CACHE" in os.environ else tempfile.TemporaryDirectory(prefix="wanderlust-tests-")
-_place = os.environ.setdefault("WANDERLUST_TEST_CACHE", _cache.name if _cache else "")
+# One cache of compiled programs for all processes and all runs of the suite.
+_home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+_place = os.environ.setdefault("WANDERLUST_TEST_CACHE", str(_home / "wanderlust-tests"))
+Path(_place).mkdir(parents=True, exist_ok=True)
 os.environ["WANDERLUST_CACHE"] = _place
 
 # Most of the suite's time is compilation of small programs: the compiler need not try hard. The flags are of these
@@ -57,8 +58,3 @@ def command_line(capsys):
         return stop.value.code, out, err
 
     return call
-
-
-def pytest_sessionfinish() -> None:
-    if _cache is not None:
-        _cache.cleanup()

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wanderlust.config import PointConfig, RunConfig, SacConfig, ScheduleConfig, SkillConfig, method_config
+from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, method_config
+from wanderlust.envs.worlds.point import PointConfig
 
 _SECTIONS = ("env", "method", "skills", "sac", "schedule")
 

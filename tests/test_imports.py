@@ -11,51 +11,59 @@ from trained import run_python
 SOURCE = Path(wanderlust.__file__).parent
 
 LEVELS = (
-    {"errors", "types", "metrics", "devices", "progress"},
-    {"config", "files"},
-    {"nets", "skills", "replay"},
+    {"errors", "evaluation.metrics"},
+    {"registry"},
+    {"config"},
     {"envs"},
-    {"sac", "ppo", "methods"},
-    {"recipes", "train"},
-    {"runs", "plots", "breakdown", "memory", "downstream", "downstream.tasks", "downstream.settings"},
-    {"downstream.registration", "downstream.sb3"},
-    {"learned", "codes", "levels", "downstream.episodes"},
-    {"downstream.playing"},
-    {"downstream.zero_shot", "downstream.gym_tasks", "downstream.learners", "downstream.planning", "zoo"},
-    {"discovery", "skillset", "downstream.hierarchy"},
-    {"evaluate", "bench", "downstream.reach", "downstream.skill_env", "downstream.saved", "downstream.wishes"},
-    {"stages", "export", "downstream.training"},
-    {"downstream.solve"},
-    {"api", "reproduce"},
-    {"cli", ""},
-    {"__main__"},
+    {"rl"},
+    {"methods"},
+    {"recipes", "train", "runs", "downstream.tasks"},
+    {"runs.early", "report", "bench.breakdown"},
+    {"downstream.early"},
+    {"runs.loading", "methods.stages", "train.loop"},
+    {"evaluation"},
+    {"train.stages", "downstream", "export", "gym", "bench", "sweeps", "api", "cli", "__main__", ""},
 )
-"""Rooms from the bottom up: a room may import from rooms below it, and from its own file or package."""
+"""Rooms from the bottom up: a room may import from rooms below it, and from itself."""
+
+PARTS = {
+    "downstream.tasks": "downstream.tasks",
+    "downstream.episodes": "downstream.early",
+    "downstream.controllers.playing": "downstream.early",
+    "downstream.controllers.zero_shot": "downstream.early",
+    "runs.learned": "runs.early",
+    "runs.loading": "runs.loading",
+    "runs.zoo": "runs.loading",
+    "methods.edl.codes": "methods.stages",
+    "methods.ibol.levels": "methods.stages",
+    "evaluation.metrics": "evaluation.metrics",
+    "bench.breakdown": "bench.breakdown",
+    "bench.substeps": "bench.breakdown",
+    "train.loop": "train.loop",
+    "train.stages": "train.stages",
+}
+"""Files that stand on another level than the rest of their room."""
 
 ONLY = {
     "errors": set(),
-    "types": set(),
-    "config": {"errors"},
-    "files": {"errors"},
-    "metrics": set(),
-    "nets": {"config"},
-    "skills": {"config"},
-    "replay": {"types"},
-    "envs": {"config", "types", "skills", "errors", "devices"},
-    "sac": {"config", "nets"},
-    "ppo": {"nets"},
-    "methods": {"config", "errors", "types", "nets", "skills"},
-    "plots": {"errors", "files", "metrics"},
-    "downstream.sb3": {"errors"},
-    "downstream.registration": set(),
+    "config": {"errors", "registry"},
+    "envs": {"config", "errors", "registry"},
+    "rl": {"config", "envs"},
+    "methods": {"config", "envs", "errors", "rl", "registry"},
 }
 """Rooms that may import from these and no others."""
 
 
 def room_of(module: str) -> str:
-    """The room of a dotted name below `wanderlust`: its file or package, but each file of `downstream` by itself."""
-    parts = module.split(".")
-    return ".".join(parts[:2]) if parts[0] == "downstream" else parts[0]
+    """The room of a dotted name below `wanderlust`."""
+    for name, room in PARTS.items():
+        if module == name or module.startswith(name + "."):
+            return room
+    return module.split(".")[0]
+
+
+TOP = ("train.stages", "downstream", "gym", "bench", "export", "sweeps", "api", "", "cli", "__main__")
+"""The rooms of the last level, in the order in which they may import each other."""
 
 
 def modules() -> dict[str, Path]:
@@ -89,6 +97,8 @@ def imports(path: Path, inside_functions: bool) -> set[str]:
 
 
 def level(room: str) -> int:
+    if room in TOP:
+        return len(LEVELS) + TOP.index(room)
     return next(i for i, rooms in enumerate(LEVELS) if room in rooms)
 
 

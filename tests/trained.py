@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 
 from helpers import tiny_config
-from wanderlust import discovery
-from wanderlust.evaluate import evaluate
-from wanderlust.runs import Run
+from wanderlust.evaluation.evaluate import evaluate
+from wanderlust.runs.run import Run
+from wanderlust.train import loop
 
 _folder = tempfile.TemporaryDirectory(prefix="wanderlust-runs-")
 
@@ -24,8 +24,8 @@ def trained(method: str = "lsd", discrete: int | None = None, seeds: int = 1) ->
 @functools.cache
 def _trained(method: str, discrete: int | None, seeds: int) -> Run:
     config = tiny_config(method, discrete, seeds)
-    run = discovery.start(config, Path(_folder.name) / f"{config.name}-{seeds}")
-    discovery.run_training(run, quiet=True)
+    run = loop.start(config, Path(_folder.name) / f"{config.name}-{seeds}")
+    loop.run_training(run, quiet=True)
     evaluate(run, episodes=20)
     return run
 

@@ -13,15 +13,15 @@ env = wanderlust.SkillEnv(skills, "ant-multi-goals")  # the same with skills as 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from wanderlust.downstream.registration import register as _register_tasks
 from wanderlust.errors import UserError
+from wanderlust.gym.registration import register as _register_tasks
 
 if TYPE_CHECKING:
     from wanderlust.api import discover, normalise
-    from wanderlust.downstream.skill_env import SkillEnv, SkillVectorEnv
-    from wanderlust.envs.gym_vector import make_vec
-    from wanderlust.runs import Run
-    from wanderlust.skillset import Skills, load
+    from wanderlust.gym.skill_env import SkillEnv, SkillVectorEnv
+    from wanderlust.gym.vector import make_vec
+    from wanderlust.runs.loading import Skills, load
+    from wanderlust.runs.run import Run
 
 __all__ = [
     "Run",
@@ -39,13 +39,13 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Run": "wanderlust.runs",
-    "SkillEnv": "wanderlust.downstream.skill_env",
-    "SkillVectorEnv": "wanderlust.downstream.skill_env",
-    "Skills": "wanderlust.skillset",
+    "Run": "wanderlust.runs.run",
+    "SkillEnv": "wanderlust.gym.skill_env",
+    "SkillVectorEnv": "wanderlust.gym.skill_env",
+    "Skills": "wanderlust.runs.loading",
     "discover": "wanderlust.api",
-    "load": "wanderlust.skillset",
-    "make_vec": "wanderlust.envs.gym_vector",
+    "load": "wanderlust.runs.loading",
+    "make_vec": "wanderlust.gym.vector",
     "normalise": "wanderlust.api",
 }
 """Imported when first used: they bring JAX, for which nobody should wait who asks a command for its help."""

@@ -7,20 +7,20 @@ from typing import Any, Literal
 import gymnasium
 from gymnasium.vector import VectorEnv
 
-from wanderlust import devices, discovery, stages
 from wanderlust.config import Engine, RunConfig, SkillConfig, from_json, with_changes
-from wanderlust.discovery import Outcome
-from wanderlust.envs import DESCRIPTIONS, make_engine, make_world
-from wanderlust.envs.gym_statistics import gym_statistics
-from wanderlust.envs.presets import Statistics
-from wanderlust.envs.statistics import random_statistics
+from wanderlust.envs import devices, make_engine, make_world
+from wanderlust.envs.statistics import Statistics, random_statistics
 from wanderlust.errors import UserError
-from wanderlust.evaluate import evaluate
-from wanderlust.files import read_text
-from wanderlust.plots import draw_run
+from wanderlust.evaluation.evaluate import evaluate
+from wanderlust.gym.statistics import gym_statistics
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
-from wanderlust.runs import Run
-from wanderlust.zoo import PREFIX
+from wanderlust.registry import WORLDS
+from wanderlust.report.plots import draw_run
+from wanderlust.runs.files import read_text
+from wanderlust.runs.run import Run
+from wanderlust.runs.zoo import PREFIX
+from wanderlust.train import loop, stages
+from wanderlust.train.loop import Outcome
 
 __all__ = ["Run", "check_budget", "configure", "discover", "normalise", "open_to_resume", "start_run", "train"]
 
@@ -68,13 +68,13 @@ def configure(
     named = {change.partition("=")[0] for change in set}
     asked = engine is not None or "engine" in named
     devices.prepare(made.seeds)
-    if not asked and discovery.needs_gpu(made):
+    if not asked and loop.needs_gpu(made):
         where = f"--config {config}" if config is not None else f"--recipe {recipe}"
         raise UserError(
             f"{where} needs a GPU, and JAX sees none; use --recipe laptop, or add --engine c, which is slow"
         )
     by_recipe = config is None and made.engine == "auto"  # another run's file also says which driver it had
-    return discovery.settle(made, driver is None and "driver" not in named and (asked or by_recipe))
+    return loop.settle(made, driver is None and "driver" not in named and (asked or by_recipe))
 
 
 def check_budget(seconds: float | None) -> None:
@@ -191,11 +191,11 @@ def normalise(
     Returns:
         The means and the standard deviations, one number per entry of the (flattened) observation.
     """
-    if isinstance(env, str) and env in DESCRIPTIONS:
+    if isinstance(env, str) and env in WORLDS:
         world = make_world(configure(env).env)
         return random_statistics(world, make_engine(world, engine), rollouts, steps, seed)
     if engine != "auto":
         raise UserError(
-            f"engine is {engine!r}, and engines move our worlds only ({', '.join(DESCRIPTIONS)}); leave it out"
+            f"engine is {engine!r}, and engines step our worlds only ({', '.join(WORLDS.names())}); leave it out"
         )
     return gym_statistics(env, rollouts, steps, seed)

@@ -11,6 +11,7 @@ import typing
 from typing import Any, Literal, TypeVar
 
 from wanderlust.errors import UserError
+from wanderlust.registry import WORLDS
 
 T = TypeVar("T")
 
@@ -27,37 +28,15 @@ def _require(ok: bool, message: str) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class PointConfig:
-    """PointEnv: s' = s + a."""
+class EnvConfig:
+    """What a run says of its environment. Every world has a class of its own, found by `name` in the registry."""
 
-    name: Literal["point"] = "point"
-    start_range: float = 0.0
-    """Episodes start uniformly in [-start_range, start_range]^2; 0 is the fixed start (0, 0)."""
-    episode_length: int = 10
-    normalise: bool = True
-    """Networks see the state divided by its standard deviation under a random policy, as on the paper's robots."""
-
-    def __post_init__(self) -> None:
-        _require(0 <= self.start_range <= 1e6, f"env.start_range is {self.start_range}; it must be in [0, 1e6]")
-        _require(self.episode_length >= 1, f"env.episode_length is {self.episode_length}; it must be at least 1")
-
-
-@dataclasses.dataclass(frozen=True)
-class BodyConfig:
-    """A body of Gymnasium's MuJoCo collection; `envs/models.py` says what is changed in its model and why."""
-
-    name: BodyName
+    name: str
+    """As `wanderlust list` has it, or ``package.module:Name``."""
     episode_length: int = 200
-    solver: Literal["newton", "stock"] = "newton"
-    """`stock` keeps the solver the model file asks for: PGS for Humanoid, which only the engine `c` has."""
-    cone: Literal["stock", "elliptic"] = "stock"
-    """Friction cones: `stock` keeps the model file's pyramids, `elliptic` makes the engines agree to rounding."""
 
     def __post_init__(self) -> None:
         _require(self.episode_length >= 1, f"env.episode_length is {self.episode_length}; it must be at least 1")
-
-
-EnvConfig = PointConfig | BodyConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -569,9 +548,22 @@ def _member(kinds: tuple[Any, ...], data: Any, where: str, spot: str) -> Any:
     return names[name]
 
 
+def _env_kind(data: Any, where: str, spot: str) -> Any:
+    """The configuration class of the world that the field `name` picks."""
+    _require(isinstance(data, dict), f"{where}: {spot} must be an object with named fields, not {data!r}")
+    _require("name" in data, f"{where}: missing key {spot}.name")
+    _require(isinstance(data["name"], str), f"{where}: {spot}.name is {data['name']!r}; it must be of type str")
+    try:
+        return WORLDS.get(data["name"]).Config
+    except UserError as error:
+        raise UserError(f"{where}: {spot}.name: {error}") from None
+
+
 def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
     """Turn parsed JSON into `kind`, checking every key and type on the way."""
     spot = path or "the top level"
+    if kind is EnvConfig:
+        kind = _env_kind(data, where, spot)
     if dataclasses.is_dataclass(kind):
         _require(isinstance(data, dict), f"{where}: {spot} must be an object with named fields, not {data!r}")
         hints = typing.get_type_hints(kind)

@@ -37,11 +37,11 @@ class Reach:
     """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import devices
-        from wanderlust.discovery import describe_engine
-        from wanderlust.downstream.reach import reach
-        from wanderlust.plots import draw_reach
-        from wanderlust.skillset import open_source
+        from wanderlust.downstream.controllers.reach import reach
+        from wanderlust.envs import devices
+        from wanderlust.report.plots import draw_reach
+        from wanderlust.runs.loading import open_source
+        from wanderlust.train.loop import describe_engine
 
         run = open_source(self.run_folder, self.out)
         devices.prepare(run.config.seeds)
@@ -98,12 +98,12 @@ class Downstream:
     """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import devices
-        from wanderlust.discovery import describe_engine
         from wanderlust.downstream.solve import solve
         from wanderlust.downstream.wishes import result_folder, usual_seeds
-        from wanderlust.plots import draw_solved
-        from wanderlust.skillset import open_source
+        from wanderlust.envs import devices
+        from wanderlust.report.plots import draw_solved
+        from wanderlust.runs.loading import open_source
+        from wanderlust.train.loop import describe_engine
 
         source = open_source(self.run_folder, self.out)
         devices.prepare(self.seeds or usual_seeds(source))

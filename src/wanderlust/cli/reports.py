@@ -27,7 +27,8 @@ def refuse(given: list[str], allowed: set[str], why: str) -> None:
 
 def train_and_report(console: Console, run: Any, budget_seconds: float | None) -> int:
     """Train a run, and say how that ended, what came of it and what to try next."""
-    from wanderlust import api, devices
+    from wanderlust import api
+    from wanderlust.envs import devices
 
     config = run.config
     seeds = f"seed {config.seed}" if config.seeds == 1 else f"{config.seeds} seeds"
@@ -88,9 +89,9 @@ def _program() -> str:
 
 def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engine: Engine = "auto") -> None:
     """Evaluate, draw, and show both."""
-    from wanderlust.evaluate import evaluate
-    from wanderlust.plots import draw_phi, draw_run, draw_trajectories
-    from wanderlust.runs import Run
+    from wanderlust.evaluation.evaluate import evaluate
+    from wanderlust.report.plots import draw_phi, draw_run, draw_trajectories
+    from wanderlust.runs.run import Run
 
     result = evaluate(run, episodes, seed, engine)
     # a zoo entry has no learning curve

@@ -102,9 +102,9 @@ class Evaluate:
     """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import devices
-        from wanderlust.discovery import describe_engine
-        from wanderlust.skillset import open_source
+        from wanderlust.envs import devices
+        from wanderlust.runs.loading import open_source
+        from wanderlust.train.loop import describe_engine
 
         if self.episodes < 1:
             raise UserError(f"--episodes is {self.episodes}; it must be at least 1")
@@ -137,9 +137,9 @@ class Export:
     """Where the files go, and replace those of an export before; by default RUN/export, or runs/zoo-NAME/export."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import devices
+        from wanderlust.envs import devices
         from wanderlust.export import export_onnx
-        from wanderlust.skillset import open_source
+        from wanderlust.runs.loading import open_source
 
         source = open_source(self.run_folder)
         devices.prepare(source.config.seeds)
@@ -179,8 +179,9 @@ class Publish:
     """Replace the entry of that name."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import api, devices
-        from wanderlust.zoo import publish
+        from wanderlust import api
+        from wanderlust.envs import devices
+        from wanderlust.runs.zoo import publish
 
         run = api.Run.open(self.run_folder)
         devices.prepare(run.config.seeds)
@@ -205,8 +206,9 @@ class Replay:
     """What moves the bodies: c (every physics step is shown) or warp; by default c, whatever the run had."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import breakdown, devices
-        from wanderlust.discovery import describe_engine
+        from wanderlust.bench import breakdown
+        from wanderlust.envs import devices
+        from wanderlust.train.loop import describe_engine
 
         devices.prepare()
         broken = breakdown.Broken.read(self.file)
@@ -242,13 +244,16 @@ class List:
     """
 
     def run(self, console: Console) -> int:
-        from wanderlust import envs, methods, recipes, reproduce, zoo
+        import wanderlust_experiments as reproduce
+        from wanderlust import methods, recipes
         from wanderlust.downstream.tasks import TASKS
         from wanderlust.downstream.wishes import CONTROLLERS
+        from wanderlust.registry import WORLDS
+        from wanderlust.runs import zoo
 
         with_recipes = {
-            env: f"{text}; recipes: {', '.join(r for r, e in recipes.RECIPES if e == env)}"
-            for env, text in envs.DESCRIPTIONS.items()
+            env: f"{WORLDS.get(env).summary}; recipes: {', '.join(recipes.known_recipes(env))}"
+            for env in WORLDS.names()
         }
         sections = (
             ("environments", with_recipes),

@@ -32,7 +32,7 @@ class PointGoals:
     """Only the row of this method, e.g. --only lsd; may be repeated."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import reproduce
+        import wanderlust_experiments as reproduce
 
         if self.seeds < 1:
             raise UserError(f"--seeds is {self.seeds}; it must be at least 1")
@@ -73,7 +73,7 @@ class AblationStudy:
     """Change one number of every cell, e.g. --set sac.discount=0.99; may be repeated."""
 
     def run(self, console: Console) -> int:
-        from wanderlust.reproduce import ablation
+        from wanderlust_experiments import ablation
 
         result, text = ablation.reproduce(
             self.out, self.work, self.env, self.recipe, self.only, self.all, self.seeds, self.budget_steps, self.set
@@ -114,7 +114,7 @@ class CoverageStudy:
     """Change one number of every row, e.g. --set sac.discount=0.99; may be repeated."""
 
     def run(self, console: Console) -> int:
-        from wanderlust.reproduce import coverage
+        from wanderlust_experiments import coverage
 
         result, text, files = coverage.reproduce(
             self.out,
@@ -180,20 +180,20 @@ class Bench:
     FILE.partial.json."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import bench
-        from wanderlust.files import write_json
+        from wanderlust.bench import speed
+        from wanderlust.runs.files import write_json
 
         if self.out is not None and self.out.is_dir():
             raise UserError(f"--out is {self.out}, a folder; name a file, e.g. {self.out / 'bench.json'}")
 
         def keep(result: dict[str, Any]) -> None:
-            path = self.out or bench.default_path(result)
+            path = self.out or speed.default_path(result)
             partial = path.with_suffix(".partial.json")  # an earlier result is replaced by a complete one alone
             write_json(path if result["complete"] else partial, result)
             if result["complete"]:
                 partial.unlink(missing_ok=True)
 
-        result = bench.bench(
+        result = speed.bench(
             self.env,
             self.engines or None,
             self.worlds or None,
@@ -202,8 +202,8 @@ class Bench:
             self.only,
             keep=keep,
         )
-        console.print(bench.table(result))
+        console.print(speed.table(result))
         for name, why in result["missing"].items():
             console.print(f"{name}: {why}", soft_wrap=True)
-        console.print(f"written: {self.out or bench.default_path(result)}", soft_wrap=True)
+        console.print(f"written: {self.out or speed.default_path(result)}", soft_wrap=True)
         return 0

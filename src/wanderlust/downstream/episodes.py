@@ -13,15 +13,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from wanderlust.downstream.tasks import Task
-from wanderlust.envs import Engine, Physical, World
+from wanderlust.envs import Engine, World, WorldState
 from wanderlust.envs.base import sane
-from wanderlust.envs.vector import where_worlds
+from wanderlust.train.autoreset import where_worlds
 
 
 class Episode(NamedTuple):
     """Where one episode stands."""
 
-    body: Physical
+    body: WorldState
     task: Any
     age: Int[Array, ""]
     """Control steps so far."""
@@ -44,15 +44,15 @@ class Outcome(NamedTuple):
 def begin(world: World, task: Task[Any], key: Key[Array, ""]) -> Episode:
     """Start an episode. The body starts as `world.initial` has it for this key."""
     body, own = world.initial(key), jax.random.fold_in(key, 1)
-    remembered = task.begin(world.observe(body), jax.random.fold_in(own, 0))
+    remembered = task.begin(world.measure(body), jax.random.fold_in(own, 0))
     return Episode(body, remembered, jnp.zeros((), jnp.int32), own)
 
 
-def advance(world: World, task: Task[Any], before: Episode, after: Physical) -> tuple[Episode, Outcome]:
+def advance(world: World, task: Task[Any], before: Episode, after: WorldState) -> tuple[Episode, Outcome]:
     """Go on with an episode whose body an engine has moved to `after`. A fall ends it, and takes no reward away."""
     broken = ~sane(after)
     age = before.age + 1
-    remembered, score = task.step(before.task, world.observe(after), jax.random.fold_in(before.key, age))
+    remembered, score = task.step(before.task, world.measure(after), jax.random.fold_in(before.key, age))
     fell = world.terminated(after) & ~broken
     terminated = (score.terminated | fell) & ~broken
     outcome = Outcome(
@@ -67,8 +67,8 @@ def advance(world: World, task: Task[Any], before: Episode, after: Physical) -> 
 
 def observe(world: World, task: Task[Any], episode: Episode) -> Float[Array, " obs+entries"]:
     """What the world observes, and then the task's own entries; raw."""
-    obs = world.observe(episode.body)
-    return jnp.concatenate([obs, task.observe(episode.task, obs)])
+    own = task.observe(episode.task, world.measure(episode.body))
+    return jnp.concatenate([world.observe(episode.body), own])
 
 
 # --- batches ---------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def held(episode: Episode, running: Bool[Array, " worlds"]) -> Held:
     )
 
 
-def settle(world: World, task: Task[Any], so_far: Held, after: Physical) -> Held:
+def settle(world: World, task: Task[Any], so_far: Held, after: WorldState) -> Held:
     """Count one control step, which has led the bodies to `after`."""
     episode, outcome = jax.vmap(lambda e, a: advance(world, task, e, a))(so_far.episode, after)
     running, total = so_far.running, so_far.outcome

@@ -9,16 +9,16 @@ import jax
 import jax.numpy as jnp
 
 from wanderlust.config import SacConfig
-from wanderlust.downstream import hierarchy
-from wanderlust.downstream.hierarchy import Controller, Training
-from wanderlust.downstream.learners import Learner, make_learner
-from wanderlust.downstream.playing import Game
+from wanderlust.downstream.controllers import hierarchy
+from wanderlust.downstream.controllers.hierarchy import Controller, Training
+from wanderlust.downstream.controllers.learners import Learner, make_learner
+from wanderlust.downstream.controllers.playing import Game
 from wanderlust.downstream.settings import Setting
 from wanderlust.errors import UserError
-from wanderlust.files import ArrayFile
-from wanderlust.ppo import PpoConfig
-from wanderlust.runs import read_tree, write_tree
-from wanderlust.train import Parts
+from wanderlust.rl.ppo import PpoConfig
+from wanderlust.runs.files import ArrayFile
+from wanderlust.runs.run import read_tree, write_tree
+from wanderlust.train import Setup
 
 FORMAT = "wanderlust-controller-1"
 PAUSED = "wanderlust-training-1"
@@ -56,7 +56,7 @@ def pause(path: Path, paused: Paused) -> None:
     write_tree(path, paused.training, {"format": PAUSED, "facts": json.dumps(facts)})
 
 
-def load(path: Path, parts: Parts, game: Game) -> tuple[Saved, Learner]:
+def load(path: Path, parts: Setup, game: Game) -> tuple[Saved, Learner]:
     """Read controllers for these skills and this task; what does not fit them is refused."""
     if not path.is_file():
         raise UserError(f"there is no controller {path}; leave --measure-only out to train one")
@@ -66,7 +66,7 @@ def load(path: Path, parts: Parts, game: Game) -> tuple[Saved, Learner]:
     return saved._replace(controllers=read_tree(file, skeleton)), learner
 
 
-def load_paused(path: Path, parts: Parts, game: Game) -> tuple[Paused, Learner]:
+def load_paused(path: Path, parts: Setup, game: Game) -> tuple[Paused, Learner]:
     """Read a training that Ctrl-C has stopped."""
     if not path.is_file():
         raise UserError(f"there is nothing to go on with, {path} is not there; leave --resume out to begin")
@@ -87,7 +87,7 @@ def _facts(saved: Saved) -> dict[str, Any]:
     }
 
 
-def _read(file: ArrayFile, form: str, parts: Parts, game: Game) -> tuple[Saved, Learner, int, float]:
+def _read(file: ArrayFile, form: str, parts: Setup, game: Game) -> tuple[Saved, Learner, int, float]:
     """What a file says of itself, without its arrays; the learner that they belong to; steps and seconds so far."""
     nothing: Any = ()
     try:

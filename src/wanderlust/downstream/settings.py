@@ -7,7 +7,7 @@ import dataclasses
 
 from wanderlust.config import SacConfig
 from wanderlust.errors import UserError
-from wanderlust.ppo import PpoConfig
+from wanderlust.rl.ppo import PpoConfig
 
 LARGEST_SKILL = 2.0
 """Continuous skills are chosen from [-2, 2]^d, as in the paper."""

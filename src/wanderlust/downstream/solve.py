@@ -19,23 +19,23 @@ from jaxtyping import Array
 
 from wanderlust import train
 from wanderlust.config import Engine
-from wanderlust.downstream import hierarchy
-from wanderlust.downstream.hierarchy import Player
-from wanderlust.downstream.learners import Learner
-from wanderlust.downstream.planning import planning_hand
-from wanderlust.downstream.playing import Game, Hand, make_game, make_play, returns
+from wanderlust.downstream.controllers import hierarchy
+from wanderlust.downstream.controllers.hierarchy import Player
+from wanderlust.downstream.controllers.learners import Learner
+from wanderlust.downstream.controllers.planning import planning_hand
+from wanderlust.downstream.controllers.playing import Game, Hand, make_game, make_play, returns
+from wanderlust.downstream.controllers.zero_shot import skill_speed, within_reach, zero_shot_hand
 from wanderlust.downstream.saved import Paused, Saved, load, load_paused
 from wanderlust.downstream.settings import usual_hold
 from wanderlust.downstream.tasks import AnyTask, GoalTask, make_task
 from wanderlust.downstream.training import TRAINING, Table, begin, learn
 from wanderlust.downstream.wishes import LEARNING, Wish, check, result_folder, usual_seeds
-from wanderlust.downstream.zero_shot import skill_speed, within_reach, zero_shot_hand
-from wanderlust.envs.models import muted
-from wanderlust.files import write_arrays, write_json
-from wanderlust.metrics import summarise
-from wanderlust.progress import progress
-from wanderlust.runs import provenance
-from wanderlust.skillset import Source, load_learner, open_source
+from wanderlust.envs.mjcf import muted
+from wanderlust.evaluation.metrics import summarise
+from wanderlust.report.progress import progress
+from wanderlust.runs.files import write_arrays, write_json
+from wanderlust.runs.loading import Source, load_learner, open_source
+from wanderlust.runs.run import provenance
 
 SHOWN = 6
 """Episodes per seed whose paths are kept."""
@@ -172,7 +172,7 @@ def _played(
 ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     """[seeds, episodes] What was earned; and of the first episodes, [time, seeds, episodes, ...], where bodies were."""
     play = make_play(game, hand, paths=True)
-    where = list(game.world.spec.position_dims)
+    where = list(game.world.spec.groups["position"])
     obs_dim = game.world.spec.obs_dim
 
     def measure(player: Any, keys: Array) -> Any:

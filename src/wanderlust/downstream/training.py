@@ -10,18 +10,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wanderlust import devices, train
-from wanderlust.discovery import ctrl_c
-from wanderlust.downstream import hierarchy
-from wanderlust.downstream.learners import Learner, make_learner
-from wanderlust.downstream.playing import Game
+from wanderlust import train
+from wanderlust.downstream.controllers import hierarchy
+from wanderlust.downstream.controllers.learners import Learner, make_learner
+from wanderlust.downstream.controllers.playing import Game
 from wanderlust.downstream.saved import Paused, Saved, pause, save
 from wanderlust.downstream.settings import get_setting, usual_hold
 from wanderlust.downstream.wishes import Wish
+from wanderlust.envs import devices
 from wanderlust.errors import UserError
-from wanderlust.files import read_rows, write_atomic
-from wanderlust.learned import Learned
-from wanderlust.progress import progress
+from wanderlust.report.progress import progress
+from wanderlust.runs.files import read_rows, write_atomic
+from wanderlust.runs.learned import Learned
+from wanderlust.train.loop import ctrl_c
 
 TRAINING = "training.safetensors"
 
@@ -29,7 +30,7 @@ TRAINING = "training.safetensors"
 class Table(NamedTuple):
     """Everything that is on the table before it begins; arrays of `learned` lead with the seeds of controllers."""
 
-    parts: train.Parts
+    parts: train.Setup
     game: Game
     learned: Learned
     skills: Learned

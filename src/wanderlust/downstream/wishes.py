@@ -6,8 +6,8 @@ from pathlib import Path
 from wanderlust.downstream.tasks import AnyTask, GoalTask
 from wanderlust.errors import UserError
 from wanderlust.methods import WITHOUT_GOALS
-from wanderlust.skillset import Source
-from wanderlust.zoo import Entry
+from wanderlust.runs.loading import Source
+from wanderlust.runs.zoo import Entry
 
 CONTROLLERS = {
     "zero-shot": "at every step the skill towards the goal, with no further training",

@@ -1,35 +1,25 @@
-"""Worlds by name."""
+"""Worlds by name, and the engines that step them."""
 
-from wanderlust.config import BodyConfig, EnvConfig, PointConfig
-from wanderlust.envs.base import Physical, SelfStepping, World
-from wanderlust.envs.locomotion import Body
-from wanderlust.envs.physics import Engine, choose_engine, make_engine, overflow_of
-from wanderlust.envs.point import PointWorld
+from wanderlust.config import EnvConfig
+from wanderlust.envs.base import MujocoWorld, SelfStepping, World, WorldState
+from wanderlust.envs.engines.base import Engine, overflow_of
+from wanderlust.envs.engines.select import choose_engine, make_engine
+from wanderlust.registry import WORLDS
 
 __all__ = [
-    "DESCRIPTIONS",
     "Engine",
-    "Physical",
+    "MujocoWorld",
     "SelfStepping",
     "World",
+    "WorldState",
     "choose_engine",
     "make_engine",
     "make_world",
     "overflow_of",
 ]
 
-DESCRIPTIONS = {
-    "point": "a point on the plane, moved by its action (2-D state, 2-D action, 10 steps)",
-    "ant": "a four-legged body on the plane (29-D state, 8-D action, 200 steps of 0.05 s)",
-    "half-cheetah": "a two-legged runner in a vertical plane (18-D state, 6-D action, 200 steps of 0.05 s)",
-    "humanoid": "a walking body that must not fall (47-D state, 17-D action, 1,000 steps of 0.015 s)",
-}
-
 
 def make_world(config: EnvConfig) -> World:
     """The world a configuration describes."""
-    match config:
-        case PointConfig():
-            return PointWorld(config)
-        case BodyConfig():
-            return Body(config)
+    world: World = WORLDS.get(config.name)(config)
+    return world

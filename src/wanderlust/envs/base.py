@@ -1,31 +1,34 @@
-"""What a world is: pure functions of its physical state, written for one world and batched by the caller.
+"""What a world is: pure functions of its state, written for one world and batched by the caller.
 
 A world draws its start, says what is observed and when an episode is over. It does not step itself: an engine
-(`physics.py`) does, so that one world can run on several. Worlds whose dynamics are a formula also have `step`.
+(`engines/`) does, so that one world can run on several. Worlds whose dynamics are a formula also have `step`.
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import mujoco
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.types import EnvSpec
+from wanderlust.envs.spec import EnvSpec
 
 
-class Physical(NamedTuple):
-    """The physical state of one world: all that an engine needs to go on from here."""
+class WorldState(NamedTuple):
+    """The state of one world. Only worlds and engines look inside."""
 
-    qpos: Float[Array, "*batch qpos"]
-    qvel: Float[Array, "*batch qvel"]
+    physics: Float[Array, "*batch physics"]
+    """All that an engine needs to go on from here. For MuJoCo: time, positions, velocities, activations, histories and
+    plugin state (mjSTATE_FULLPHYSICS), and then the poses of mocap bodies."""
+    sensors: Float[Array, "*batch sensors"]
+    """What the model's sensors read in this state; empty where it has none."""
 
 
 LARGEST = 1e10
-"""MuJoCo's own limit of positions and velocities; beyond it, or if it is no number, a state is broken."""
+"""MuJoCo's own limit of positions and velocities; beyond it, or if it is NaN, a state is broken."""
 
 
-def sane(state: Physical) -> Any:
-    """Which worlds of a batch [..., entries] are where numbers mean something; NumPy or JAX."""
-    qpos, qvel = ((abs(x) < LARGEST).all(axis=-1) for x in state)
-    return qpos & qvel
+def sane(state: WorldState) -> Any:
+    """Which worlds of a batch [..., entries] have finite states; NumPy or JAX."""
+    return (abs(state.physics) < LARGEST).all(axis=-1)
 
 
 class World(Protocol):
@@ -34,15 +37,19 @@ class World(Protocol):
     @property
     def spec(self) -> EnvSpec: ...
 
-    def initial(self, key: Key[Array, ""]) -> Physical:
+    def initial(self, key: Key[Array, ""]) -> WorldState:
         """Draw the state an episode starts from."""
         ...
 
-    def observe(self, state: Physical) -> Float[Array, " obs"]:
+    def observe(self, state: WorldState) -> Float[Array, " obs"]:
         """The raw observation; networks see it normalised (`methods/views.py`)."""
         ...
 
-    def terminated(self, state: Physical) -> Bool[Array, ""]:
+    def measure(self, state: WorldState) -> Float[Array, " obs+more"]:
+        """What tasks read: the observation, and behind it what else the world measures."""
+        ...
+
+    def terminated(self, state: WorldState) -> Bool[Array, ""]:
         """Whether the world itself ends the episode here (the time limit is not the world's business)."""
         ...
 
@@ -55,6 +62,38 @@ class World(Protocol):
 class SelfStepping(World, Protocol):
     """A world whose dynamics are a formula."""
 
-    def step(self, state: Physical, action: Float[Array, " action"]) -> Physical:
+    def step(self, state: WorldState, action: Float[Array, " action"]) -> WorldState:
         """The state one control step later; `action` is in [-1, 1]."""
+        ...
+
+
+class Capacity(NamedTuple):
+    """Room in MuJoCo Warp's buffers. Beyond it physics is silently wrong, so it is counted and checked."""
+
+    contacts: int
+    """Contacts (and pairs close enough to be looked at) per world; the buffer is shared by all worlds of a batch."""
+    rows: int
+    """Constraint rows of any one world."""
+
+
+@runtime_checkable
+class MujocoWorld(World, Protocol):
+    """A world that MuJoCo steps: all that its engines need to know."""
+
+    @property
+    def model(self) -> mujoco.MjModel: ...
+
+    @property
+    def model_for_c(self) -> mujoco.MjModel:
+        """The same model as the engine `c` should have it: the same results, faster."""
+        ...
+
+    @property
+    def frame_skip(self) -> int:
+        """Physics steps of one control step."""
+        ...
+
+    @property
+    def capacity(self) -> Capacity | None:
+        """Room for contacts on a GPU; None to have it measured."""
         ...

@@ -1,4 +1,4 @@
-"""Statistics of a random policy, by which networks see a world: the recipe behind `presets.py`, for any world."""
+"""Statistics of a random policy, by which networks see a world: the recipe behind the published ones, for any world."""
 
 from collections.abc import Callable
 
@@ -8,13 +8,15 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from numpy.typing import NDArray
 
-from wanderlust.envs.base import Physical, World
-from wanderlust.envs.physics import Engine
-from wanderlust.envs.presets import Statistics
+from wanderlust.envs.base import World, WorldState
+from wanderlust.envs.engines.base import Engine
 from wanderlust.errors import UserError
 
+Statistics = tuple[tuple[float, ...], tuple[float, ...]]
+"""Mean and standard deviation of every entry of an observation."""
+
 WORLDS = 1_000
-"""The most worlds that are moved at a time. No state is kept, so this bounds the memory."""
+"""The most worlds that are stepped at a time. No state is kept, so this bounds the memory."""
 
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Mean and variance of every entry over a batch of worlds, after each step."""
@@ -29,14 +31,21 @@ def random_statistics(
     rounded up to whole batches. An entry that never changes gets the deviation 1, so that it can be divided by.
     """
     check_amounts(rollouts, steps, seed)
+    return measure_statistics(world, engine, world.spec.name, world.spec.action_dim, rollouts, steps, seed)
+
+
+def measure_statistics(
+    world: World, engine: Engine, name: str, action_dim: int, rollouts: int, steps: int = 50, seed: int = 0
+) -> Statistics:
+    """The same for a world whose `spec` waits for these numbers."""
     batches = -(-rollouts // WORLDS)
     worlds = -(-rollouts // batches)
-    roll = (_compiled if engine.compiles else _on_host)(world, engine, worlds, steps)
+    roll = (_compiled if engine.compiles else _on_host)(world, engine, action_dim, worlds, steps)
     found = [roll(jax.random.fold_in(jax.random.key(seed), i)) for i in range(batches)]
     engine.check()
     means, variances = (np.concatenate(moments) for moments in zip(*found, strict=True))
     if not np.all(np.isfinite(variances)):
-        raise UserError(f"a random policy moved {world.spec.name} to where its state is not finite; try other seeds")
+        raise UserError(f"a random policy moved {name} to where its state is not finite; try other seeds")
     mean = means.mean(axis=0)
     std = np.sqrt((variances + (means - mean) ** 2).mean(axis=0))  # all batches and steps weigh the same
     std[std == 0.0] = 1.0
@@ -54,13 +63,15 @@ def check_amounts(rollouts: int, steps: int, seed: int) -> None:
         raise UserError(f"steps is {steps}; it must be at least 1")
 
 
-def _compiled(world: World, engine: Engine, worlds: int, steps: int) -> Callable[[Key[Array, ""]], Moments]:
+def _compiled(
+    world: World, engine: Engine, action_dim: int, worlds: int, steps: int
+) -> Callable[[Key[Array, ""]], Moments]:
     """Rollouts inside one compiled program."""
-    begin, act = _random(world, worlds)
+    begin, act = _random(world, action_dim, worlds)
 
     @jax.jit
     def roll(key: Key[Array, ""]) -> tuple[Array, Array]:
-        def step(state: Physical, key: Key[Array, ""]) -> tuple[Physical, tuple[Array, Array]]:
+        def step(state: WorldState, key: Key[Array, ""]) -> tuple[WorldState, tuple[Array, Array]]:
             state = engine.step(state, act(key))
             obs = jax.vmap(world.observe)(state)
             return state, (obs.mean(axis=0), obs.var(axis=0))
@@ -75,14 +86,16 @@ def _compiled(world: World, engine: Engine, worlds: int, steps: int) -> Callable
     return in_double
 
 
-def _on_host(world: World, engine: Engine, worlds: int, steps: int) -> Callable[[Key[Array, ""]], Moments]:
+def _on_host(
+    world: World, engine: Engine, action_dim: int, worlds: int, steps: int
+) -> Callable[[Key[Array, ""]], Moments]:
     """The same rollouts with an engine that cannot be compiled."""
-    begin, act = map(jax.jit, _random(world, worlds))
+    begin, act = map(jax.jit, _random(world, action_dim, worlds))
     observe = jax.jit(jax.vmap(world.observe))
 
     def roll(key: Key[Array, ""]) -> Moments:
         start, play = jax.random.split(key)
-        state: Physical = jax.device_get(begin(start))
+        state: WorldState = jax.device_get(begin(start))
         means, variances = [], []
         for step_key in jax.random.split(play, steps):
             state = engine.step(state, jax.device_get(act(step_key)))
@@ -95,14 +108,14 @@ def _on_host(world: World, engine: Engine, worlds: int, steps: int) -> Callable[
 
 
 def _random(
-    world: World, worlds: int
-) -> tuple[Callable[[Key[Array, ""]], Physical], Callable[[Key[Array, ""]], Float[Array, "worlds action"]]]:
+    world: World, action_dim: int, worlds: int
+) -> tuple[Callable[[Key[Array, ""]], WorldState], Callable[[Key[Array, ""]], Float[Array, "worlds action"]]]:
     """Draw the states that a batch of worlds starts from, and their actions."""
 
-    def begin(key: Key[Array, ""]) -> Physical:
+    def begin(key: Key[Array, ""]) -> WorldState:
         return jax.vmap(world.initial)(jax.random.split(key, worlds))
 
     def act(key: Key[Array, ""]) -> Float[Array, "worlds action"]:
-        return jax.random.uniform(key, (worlds, world.spec.action_dim), jnp.float32, -1.0, 1.0)
+        return jax.random.uniform(key, (worlds, action_dim), jnp.float32, -1.0, 1.0)
 
     return begin, act

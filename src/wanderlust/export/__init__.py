@@ -23,20 +23,21 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from wanderlust import train
-from wanderlust.config import BodyConfig, Engine
-from wanderlust.downstream.zero_shot import choose_skill
+from wanderlust.config import Engine
+from wanderlust.downstream.controllers.zero_shot import choose_skill
+from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.errors import UserError
 from wanderlust.export.card import card
 from wanderlust.export.graphs import phi_model, policy_model
-from wanderlust.files import write_atomic, write_json
-from wanderlust.learned import Learned, of_seed
 from wanderlust.methods.ablation import Ablation
 from wanderlust.methods.dads import Dads
 from wanderlust.methods.lsd import Lsd
-from wanderlust.nets import MLP, normalise
-from wanderlust.skills import along
-from wanderlust.skillset import Source, check_seed, load_learner
-from wanderlust.zoo import PREFIX, Entry
+from wanderlust.methods.skills import along
+from wanderlust.rl.nets import MLP, normalise
+from wanderlust.runs.files import write_atomic, write_json
+from wanderlust.runs.learned import Learned, of_seed
+from wanderlust.runs.loading import Source, check_seed, load_learner
+from wanderlust.runs.zoo import PREFIX, Entry
 
 TOLERANCE = 1e-5
 """How far ONNX Runtime may be from JAX: in an action, and in what has no bound (phi, mean, log_std) as a share of the
@@ -91,7 +92,7 @@ def export_onnx(source: Source, seed: int = 0, out: Path | None = None) -> Expor
     return Exported(_write(folder, models, facts), facts)
 
 
-def phi_network(parts: train.Parts, learned: Learned) -> MLP | None:
+def phi_network(parts: train.Setup, learned: Learned) -> MLP | None:
     """The network behind `represent`, as it is used; None for methods that have no map of states."""
     method, state = parts.method, learned.method
     if isinstance(method, Lsd) or (isinstance(method, Ablation) and method.config.spectral):
@@ -104,7 +105,7 @@ def phi_network(parts: train.Parts, learned: Learned) -> MLP | None:
 # --- the comparison --------------------------------------------------------------------------------------------------
 
 
-def _played(parts: train.Parts, learned: Learned) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _played(parts: train.Setup, learned: Learned) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Every observation of a few episodes of random skills, and the skill that was played there."""
     skill_key, play_key = jax.random.split(jax.random.key(0))
     skill = train.sample_skills(parts, skill_key[None], EPISODES)[0]
@@ -114,7 +115,7 @@ def _played(parts: train.Parts, learned: Learned) -> tuple[NDArray[np.float32], 
     return obs.reshape(-1, obs.shape[-1]), skills.reshape(-1, skills.shape[-1])
 
 
-def _in_jax(parts: train.Parts, learned: Learned, obs: Any, skill: Any) -> Outputs:
+def _in_jax(parts: train.Setup, learned: Learned, obs: Any, skill: Any) -> Outputs:
     """What the graphs should give, by the functions that evaluation uses, without short cuts in matrix products."""
 
     def compute(learned: Learned, obs: Array, skill: Array) -> dict[str, Array]:
@@ -156,14 +157,14 @@ def _in_onnxruntime(model: bytes, inputs: Outputs) -> Outputs:
     return dict(zip(names, session.run(names, wanted), strict=True))
 
 
-def _goes_by_difference(parts: train.Parts, learned: Learned, obs: NDArray[np.float32]) -> bool:
+def _goes_by_difference(parts: train.Setup, learned: Learned, obs: NDArray[np.float32]) -> bool:
     """Whether the method's own way to a goal is the skill along phi(goal) - phi(s), as LSD's is; found by trying."""
     spec = parts.world.spec
-    goal = obs[::-1, list(spec.position_dims)]
+    goal = obs[::-1, list(spec.groups["position"])]
 
     def apart(learned: Learned, obs: Array, goal: Array) -> Array:
         phi = partial(parts.method.represent, learned.method)
-        there = obs.at[:, jnp.array(spec.position_dims)].set(goal)
+        there = obs.at[:, jnp.array(spec.groups["position"])].set(goal)
         difference = phi(parts.view.for_method(there)) - phi(parts.view.for_method(obs))
         return jnp.mean(jnp.abs(choose_skill(parts, learned, obs, goal) - along(parts.skills, difference)))
 

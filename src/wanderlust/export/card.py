@@ -2,26 +2,27 @@
 
 from typing import Any
 
-from wanderlust import methods, runs
+from wanderlust import methods
 from wanderlust.config import RunConfig
 from wanderlust.envs import World
-from wanderlust.envs.locomotion import FRAME_SKIP, Body
-from wanderlust.envs.models import GYMNASIUM, load_model
-from wanderlust.skills import ContinuousSkills, SkillSpace
-from wanderlust.train import Parts
+from wanderlust.envs.mjcf import Controls
+from wanderlust.envs.worlds.body import Body
+from wanderlust.methods.skills import ContinuousSkills, SkillSpace
+from wanderlust.runs import run
+from wanderlust.train import Setup
 
 FORMAT = "wanderlust-onnx-1"
 
 
-def card(parts: Parts, name: str, seed: int, epoch: int, by_difference: bool | None) -> dict[str, Any]:
+def card(parts: Setup, name: str, seed: int, epoch: int, by_difference: bool | None) -> dict[str, Any]:
     """All of it but what was measured. `by_difference` says how phi leads to goals; None if there is no phi."""
     config, spec = parts.config, parts.world.spec
     variant = config.method.view
     view = {
         "variant": f"-{variant}" if variant else None,
         "policy_position_divided_by": parts.view.position_scale,
-        "policy_does_not_see": list(spec.position_dims) if variant.endswith("o") else [],
-        "phi_sees_only": list(spec.position_dims) if "xy" in variant else None,
+        "policy_does_not_see": list(spec.groups["position"]) if variant.endswith("o") else [],
+        "phi_sees_only": list(spec.groups["position"]) if "xy" in variant else None,
     }
     policy = {
         "file": "policy.onnx",
@@ -44,15 +45,15 @@ def card(parts: Parts, name: str, seed: int, epoch: int, by_difference: bool | N
         "recipe": config.recipe,
         "seed": config.seed + seed,
         "epoch": epoch,
-        "commit": runs.commit(),
-        "version": runs.version("wanderlust"),
+        "commit": run.commit(),
+        "version": run.version("wanderlust"),
         "skill": _skill(parts.skills, config),
         "policy": policy,
         "phi": None if by_difference is None else phi,
         "observation": {
             "raw": True,
-            "position": list(spec.position_dims),
-            "orientation": list(spec.orientation_dims),
+            "position": list(spec.groups["position"]),
+            "orientation": list(spec.groups.get("orientation", ())),
             "normalised_inside_by": {"mean": list(spec.obs_mean), "std": list(spec.obs_std)},
             **view,
         },
@@ -73,14 +74,14 @@ def _body(world: World) -> dict[str, Any]:
     """What moves a body, and where else it can be had; nothing for worlds that are a formula."""
     if not isinstance(world, Body):
         return {}
-    model = load_model(world.config)
-    low, high = model.actuator_ctrlrange.T.tolist()
-    made, options = GYMNASIUM[world.spec.name]
+    controls, twin = Controls.of_model(world.model), world.gymnasium
+    low, high = controls.low.tolist(), (controls.low + 2 * controls.half).tolist()
+    elsewhere = {"gymnasium": {"id": twin.id, "options": dict(twin.options)}} if twin else {}
     return {
         "solver": world.config.solver,
         "cone": world.config.cone,
         "control_seconds": world.control_seconds,
-        "frame_skip": FRAME_SKIP,
+        "frame_skip": world.frame_skip,
         "control": {"low": low, "high": high, "of_action": "low + (action + 1) / 2 * (high - low)"},
-        "gymnasium": {"id": made, "options": options},
+        **elsewhere,
     }

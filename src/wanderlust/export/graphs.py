@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from wanderlust.errors import UserError
 from wanderlust.methods import View
-from wanderlust.nets import LOG_STD_RANGE, MLP, Policy
-from wanderlust.sac import ACTIVATIONS
+from wanderlust.rl.nets import LOG_STD_RANGE, MLP, Policy
+from wanderlust.rl.sac import ACTIVATIONS
 
 if TYPE_CHECKING:
     import onnx
@@ -32,7 +32,7 @@ def policy_model(policy: Policy, view: View, about: str) -> bytes:
     seen, actions = view.spec.obs_dim, layers[-1].bias.shape[0] // 2
     graph = _Graph()
     scale = np.ones(seen, np.float32)
-    scale[list(view.spec.position_dims)] = 0.0 if view.variant.endswith("o") else 1.0 / view.position_scale
+    scale[list(view.spec.groups["position"])] = 0.0 if view.variant.endswith("o") else 1.0 / view.position_scale
     obs = graph.add("Mul", _normalised(graph, view), graph.constant("scale", scale))
     head = _mlp(graph, policy.mlp, graph.add("Concat", obs, "skill", axis=1))
     graph.add("Slice", head, *graph.span(0, actions), to="mean")
@@ -49,7 +49,7 @@ def phi_model(network: MLP, view: View, about: str) -> bytes:
     graph = _Graph()
     obs = _normalised(graph, view)
     if "xy" in view.variant:
-        obs = graph.add("Gather", obs, graph.whole("position", view.spec.position_dims), axis=1)
+        obs = graph.add("Gather", obs, graph.whole("position", view.spec.groups["position"]), axis=1)
     _mlp(graph, network, obs, to="phi")
     codes = network.layers[-1].bias.shape[0]
     return graph.finished("phi", {"observation": view.spec.obs_dim}, {"phi": codes}, about)

@@ -11,16 +11,16 @@ from wanderlust.methods.base import Method
 from wanderlust.methods.csd import Csd
 from wanderlust.methods.dads import Dads
 from wanderlust.methods.diayn import Diayn
-from wanderlust.methods.edl import Edl
-from wanderlust.methods.ibol import Ibol
-from wanderlust.methods.linearizer import Linearizer
+from wanderlust.methods.edl.edl import Edl
+from wanderlust.methods.ibol.ibol import Ibol
+from wanderlust.methods.ibol.linearizer import Linearizer
 from wanderlust.methods.lsd import Lsd
 from wanderlust.methods.metra import Metra
+from wanderlust.methods.skills import SkillSpace
 from wanderlust.methods.smm import Smm
 from wanderlust.methods.vic import Vic
 from wanderlust.methods.views import View
 from wanderlust.methods.visr import Visr
-from wanderlust.skills import SkillSpace
 
 __all__ = [
     "DESCRIPTIONS",

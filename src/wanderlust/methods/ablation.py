@@ -15,9 +15,11 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from wanderlust.config import AblationConfig
+from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
-from wanderlust.methods.base import Metrics
-from wanderlust.nets import (
+from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.skills import ContinuousSkills, SkillSpace, along
+from wanderlust.rl.nets import (
     GLOROT_UNIFORM,
     MLP,
     SpectralState,
@@ -27,8 +29,6 @@ from wanderlust.nets import (
     measure_spectral,
     normalise,
 )
-from wanderlust.skills import ContinuousSkills, SkillSpace, along
-from wanderlust.types import Transition
 
 Codes = Float[Array, "batch code"]
 Observations = Float[Array, "batch obs"]
@@ -78,7 +78,7 @@ UNMEASURED = SpectralState(left=(), right=(), norm=())
 
 
 @dataclasses.dataclass(frozen=True)
-class Ablation:
+class Ablation(Method):
     """One cell of the grid."""
 
     config: AblationConfig

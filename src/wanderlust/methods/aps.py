@@ -14,10 +14,10 @@ import optax
 from jaxtyping import Array, Float, Int, Key
 
 from wanderlust.config import ApsConfig
-from wanderlust.methods.base import Metrics
-from wanderlust.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
-from wanderlust.skills import SkillSpace, along
-from wanderlust.types import Transition
+from wanderlust.envs.spec import Transition
+from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.skills import SkillSpace, along
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
 
 UPDATES_REMEMBERED = 64
 """Updates after which all of the memory has been replaced."""
@@ -57,7 +57,7 @@ def _fresh(encoder: MLP, opt: optax.OptState, memory: int, key: Key[Array, ""]) 
 
 
 @dataclasses.dataclass(frozen=True)
-class Aps:
+class Aps(Method):
     """Continuous and discrete APS: a one-hot is a direction like any other."""
 
     config: ApsConfig

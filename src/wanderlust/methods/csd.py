@@ -15,10 +15,10 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from wanderlust.config import CsdConfig
-from wanderlust.methods.base import Metrics
-from wanderlust.nets import GLOROT_UNIFORM, MLP, descend, displacements, init_mlp
-from wanderlust.skills import SkillSpace, along
-from wanderlust.types import Transition
+from wanderlust.envs.spec import Transition
+from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.skills import SkillSpace, along
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, displacements, init_mlp
 
 Params = TypeVar("Params")
 LOG_STD_RANGE = (math.log(1e-6), math.log(1e6))
@@ -39,7 +39,7 @@ class CsdState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Csd:
+class Csd(Method):
     """Continuous and discrete CSD: they differ only in the code of a skill (`skills.py`)."""
 
     config: CsdConfig

@@ -15,11 +15,11 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from wanderlust.config import DadsConfig
+from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
-from wanderlust.methods.base import Metrics
-from wanderlust.nets import GLOROT_UNIFORM, MLP, init_mlp
-from wanderlust.skills import DiscreteSkills, SkillSpace
-from wanderlust.types import Transition
+from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.skills import DiscreteSkills, SkillSpace
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 
 MOMENTUM = 0.01
 """By how much one update moves the running statistics, as in the later code of LSD's authors."""
@@ -75,7 +75,7 @@ def without_statistics(encoder: MLP) -> DadsState:
 
 
 @dataclasses.dataclass(frozen=True)
-class Dads:
+class Dads(Method):
     """Continuous and discrete DADS: they differ in the skills a reward compares with."""
 
     config: DadsConfig

@@ -13,10 +13,10 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig
-from wanderlust.methods.base import Metrics
-from wanderlust.nets import GLOROT_UNIFORM, MLP, SpectralState, displacements, init_mlp, measure_spectral, normalise
-from wanderlust.skills import SkillSpace, along
-from wanderlust.types import Transition
+from wanderlust.envs.spec import Transition
+from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.skills import SkillSpace, along
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, SpectralState, displacements, init_mlp, measure_spectral, normalise
 
 # --- state -----------------------------------------------------------------------------------------------------
 
@@ -30,7 +30,7 @@ class LsdState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Lsd:
+class Lsd(Method):
     """Continuous and discrete LSD: they differ only in the code of a skill (`skills.py`)."""
 
     config: MethodConfig

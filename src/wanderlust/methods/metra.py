@@ -13,10 +13,10 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MetraConfig
-from wanderlust.methods.base import Metrics
-from wanderlust.nets import GLOROT_UNIFORM, MLP, descend, displacements, init_mlp
-from wanderlust.skills import SkillSpace, along
-from wanderlust.types import Transition
+from wanderlust.envs.spec import Transition
+from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.skills import SkillSpace, along
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, displacements, init_mlp
 
 Params = TypeVar("Params")
 
@@ -33,7 +33,7 @@ class MetraState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Metra:
+class Metra(Method):
     """Continuous and discrete METRA: they differ only in the code of a skill (`skills.py`)."""
 
     config: MetraConfig

@@ -15,10 +15,10 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from wanderlust.config import SmmConfig
-from wanderlust.methods.base import Metrics, discrete_only
-from wanderlust.nets import GLOROT_UNIFORM, MLP, init_mlp
-from wanderlust.skills import SkillSpace
-from wanderlust.types import Transition
+from wanderlust.envs.spec import Transition
+from wanderlust.methods.base import Method, Metrics, discrete_only
+from wanderlust.methods.skills import SkillSpace
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 
 LARGEST_LOG_VARIANCE = 20.0
 """Of a code, either way: a state far from all that was learned must not overflow."""
@@ -51,7 +51,7 @@ def without_density(encoder: MLP) -> SmmState:
 
 
 @dataclasses.dataclass(frozen=True)
-class Smm:
+class Smm(Method):
     """SMM of discrete skills."""
 
     config: SmmConfig

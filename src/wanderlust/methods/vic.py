@@ -14,10 +14,10 @@ import optax
 from jaxtyping import Array, Bool, Float, Key
 
 from wanderlust.config import MethodConfig
-from wanderlust.methods.base import Metrics
-from wanderlust.nets import GLOROT_UNIFORM, MLP, init_mlp
-from wanderlust.skills import ContinuousSkills, SkillSpace, guessed
-from wanderlust.types import Transition
+from wanderlust.envs.spec import Transition
+from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.skills import ContinuousSkills, SkillSpace, guessed
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 
 # --- state -----------------------------------------------------------------------------------------------------
 
@@ -30,7 +30,7 @@ class VicState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Vic:
+class Vic(Method):
     """Continuous and discrete VIC: they differ in the discriminator's distribution."""
 
     config: MethodConfig

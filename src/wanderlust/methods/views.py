@@ -10,7 +10,7 @@ import dataclasses
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from wanderlust.types import EnvSpec, Transition
+from wanderlust.envs.spec import EnvSpec, Transition
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class View:
     @property
     def method_dim(self) -> int:
         """How many entries the method's network sees."""
-        return len(self.spec.position_dims) if "xy" in self.variant else self.spec.obs_dim
+        return len(self.spec.groups["position"]) if "xy" in self.variant else self.spec.obs_dim
 
     def for_policy(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
         """What policy and critics see."""
@@ -51,7 +51,7 @@ class View:
 
     @property
     def _position(self) -> Array:
-        return jnp.array(self.spec.position_dims)
+        return jnp.array(self.spec.groups["position"])
 
     def _normalised(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
         shape = (1,) * (obs.ndim - 1) + (-1,)
@@ -64,4 +64,4 @@ def with_position(
     spec: EnvSpec, obs: Float[Array, "*batch obs"], position: Float[Array, "*batch xy"]
 ) -> Float[Array, "*batch obs"]:
     """The observation moved elsewhere: the goal state of zero-shot goal following."""
-    return obs.at[..., jnp.array(spec.position_dims)].set(position)
+    return obs.at[..., jnp.array(spec.groups["position"])].set(position)

@@ -14,10 +14,10 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig
-from wanderlust.methods.base import Metrics
-from wanderlust.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
-from wanderlust.skills import SkillSpace, along
-from wanderlust.types import Transition
+from wanderlust.envs.spec import Transition
+from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.skills import SkillSpace, along
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
 
 # --- state -----------------------------------------------------------------------------------------------------
 
@@ -30,7 +30,7 @@ class VisrState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Visr:
+class Visr(Method):
     """Continuous and discrete VISR: a one-hot is a direction like any other."""
 
     config: MethodConfig

@@ -14,7 +14,8 @@ from wanderlust.recipes.edl import EDL_SKILLS, SMM_SKILLS, edl, exploring, smm_p
 from wanderlust.recipes.ibol import ibol, linearizer_paper, linearizing
 from wanderlust.recipes.point import point_laptop, point_paper, with_random_start
 from wanderlust.recipes.published import BODIES, body_paper, csd_paper, metra_paper
-from wanderlust.recipes.tuned import body_fast, body_laptop
+from wanderlust.recipes.tuned import body_fast, body_laptop, fallback
+from wanderlust.registry import WORLDS
 
 __all__ = [
     "BODIES",
@@ -23,6 +24,7 @@ __all__ = [
     "ENVIRONMENTS",
     "RECIPES",
     "get_recipe",
+    "known_recipes",
     "usual_skills",
     "with_random_start",
 ]
@@ -64,25 +66,30 @@ ENVIRONMENTS = tuple(sorted({env for _, env in RECIPES}))
 def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig) -> RunConfig:
     """The configuration of a recipe; `method` as a user writes it, e.g. ``diayn-xyo``."""
     name, view = parse_method(method)
-    if env not in ENVIRONMENTS:
-        raise UserError(f"unknown environment {env!r}; known: {', '.join(ENVIRONMENTS)}")
-    if (recipe, env) not in RECIPES:
-        known = ", ".join(r for r, e in RECIPES if e == env)
-        raise UserError(f"there is no recipe {recipe!r} for {env}; known: {known}")
+    known = known_recipes(env)
+    if recipe not in known:
+        raise UserError(f"there is no recipe {recipe!r} for {env}; known: {', '.join(known)}")
+    basis = RECIPES.get((recipe, env), functools.partial(fallback, recipe, env))
     if name == "metra" and skills.kind == "continuous":
         skills = dataclasses.replace(skills, unit_length=True)
     suffix = f"-{view}" if view else ""
     if name == "edl":
         explore = get_recipe(recipe, env, f"smm{suffix}", SkillConfig("discrete", SMM_SKILLS))
-        return edl(recipe, env, view, explore, last=RECIPES[recipe, env]("lsd", view, skills))
+        return edl(recipe, env, view, explore, last=basis("lsd", view, skills))
     if name == "ibol":
         return ibol(recipe, env, view, skills, lower=get_recipe(recipe, env, f"linearizer{suffix}", SkillConfig()))
     if recipe == "paper" and name in _OTHER_PAPERS and env in BODIES:
         config = _OTHER_PAPERS[name](env, view, skills)
     else:
-        config = RECIPES[recipe, env](name, view, skills)
+        config = basis(name, view, skills)
     adjust = {"vic": _one_reward_an_episode, "smm": exploring, "linearizer": linearizing}.get(name)
     return adjust(config) if adjust else config
+
+
+def known_recipes(env: str) -> list[str]:
+    """The recipes of an environment; the default for one that has no numbers of its own."""
+    WORLDS.get(env)
+    return [recipe for recipe, tuned in RECIPES if tuned == env] or [DEFAULT]
 
 
 def usual_skills(method: str) -> SkillConfig:

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from wanderlust.config import PointConfig, RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config
+from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config
+from wanderlust.envs.worlds.point import PointConfig
 from wanderlust.errors import UserError
 from wanderlust.recipes.entropy import entropy_weight
 

@@ -4,16 +4,8 @@ import dataclasses
 import typing
 from typing import Any
 
-from wanderlust.config import (
-    BodyConfig,
-    BodyName,
-    RunConfig,
-    SacConfig,
-    ScheduleConfig,
-    SkillConfig,
-    Variant,
-    method_config,
-)
+from wanderlust.config import BodyName, RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config
+from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.recipes.entropy import entropy_weight
 
 BODIES: tuple[BodyName, ...] = typing.get_args(BodyName)

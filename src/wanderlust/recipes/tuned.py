@@ -3,7 +3,6 @@
 import dataclasses
 
 from wanderlust.config import (
-    BodyConfig,
     BodyName,
     RunConfig,
     SacConfig,
@@ -11,9 +10,13 @@ from wanderlust.config import (
     SkillConfig,
     Variant,
     method_config,
+    with_changes,
 )
+from wanderlust.envs import MujocoWorld, make_world
+from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.recipes.entropy import entropy_weight
 from wanderlust.recipes.published import PUBLISHED
+from wanderlust.registry import WORLDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,3 +145,22 @@ def body_laptop(env: BodyName, name: str, view: Variant, skills: SkillConfig) ->
         look_every=5,
         checkpoint_every=250,
     )
+
+
+def fallback(recipe: str, env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
+    """For a world without numbers of its own: those of Ant, with what the world itself changes of them."""
+    world = WORLDS.get(env)
+    ant, config = body_laptop("ant", name, view, skills), world.configure(env)
+    stepped = isinstance(make_world(config), MujocoWorld)
+    steps = max(1, config.episode_length // 4)
+    changed = dataclasses.replace(
+        ant,
+        env=config,
+        sac=dataclasses.replace(ant.sac, position_scale=1.0),
+        schedule=dataclasses.replace(
+            ant.schedule, steps=steps, replay_collections=max(1, _LAPTOP_REPLAY // (ant.schedule.worlds * steps))
+        ),
+        engine="c" if stepped else "auto",
+        driver="split" if stepped else "fused",
+    )
+    return with_changes(changed, world.recipe_overrides.get(recipe, ()))

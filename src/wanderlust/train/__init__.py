@@ -6,8 +6,8 @@ are mapped over it, and an engine sees seeds x worlds as one batch.
 """
 
 from wanderlust.train.fused import fused_driver, seed_mesh
-from wanderlust.train.learning import Advance, each_seed, learn
-from wanderlust.train.players import (
+from wanderlust.train.host import SplitDriver
+from wanderlust.train.probe import (
     actions,
     decide,
     follow,
@@ -17,32 +17,33 @@ from wanderlust.train.players import (
     rollout,
     sample_skills,
 )
-from wanderlust.train.split import SplitDriver
 from wanderlust.train.state import (
     Actor,
     Learner,
-    Parts,
+    Setup,
     TrainState,
     assemble,
+    behaviour_policy,
     example,
     init,
     init_seed,
-    performer,
     restore,
-    sampler,
     saved_form,
+    skill_policy,
     to_save,
 )
+from wanderlust.train.update import Advance, each_seed, learn
 
 __all__ = [
     "Actor",
     "Advance",
     "Learner",
-    "Parts",
+    "Setup",
     "SplitDriver",
     "TrainState",
     "actions",
     "assemble",
+    "behaviour_policy",
     "decide",
     "each_seed",
     "example",
@@ -55,17 +56,16 @@ __all__ = [
     "make_player",
     "make_probe",
     "over_seeds",
-    "performer",
     "restore",
     "rollout",
     "sample_skills",
-    "sampler",
     "saved_form",
     "seed_mesh",
+    "skill_policy",
     "to_save",
 ]
 
 
-def make_driver(parts: Parts) -> Advance:
+def make_driver(parts: Setup) -> Advance:
     """The driver a configuration asks for, compiled on first use."""
     return fused_driver(parts) if parts.config.driver == "fused" else SplitDriver(parts)

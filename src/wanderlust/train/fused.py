@@ -1,62 +1,33 @@
 """The driver `fused`: collection and learning in one compiled program."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 
-from wanderlust.envs.vector import (
-    Lost,
-    Worlds,
-    look_for_lost,
-)
 from wanderlust.methods.base import Metrics
-from wanderlust.train.collection import (
-    act,
-    all_worlds,
-    by_seed,
-    draw_epoch_keys,
-    draw_noise,
-    fresh_worlds,
-    is_running,
-    order_keys,
-    renew_orders,
-    settle_step,
-)
-from wanderlust.train.learning import Advance, learn_all, mean_metrics
-from wanderlust.train.state import Parts, TrainState, sampler
-from wanderlust.types import Transition
+from wanderlust.train.rollout import Collecting, collection_step, draw_epoch_keys, fresh_worlds, make_unroll
+from wanderlust.train.state import Setup, TrainState, behaviour_policy
+from wanderlust.train.update import Advance, learn_all, mean_metrics
 
 
-def fused_driver(parts: Parts) -> Advance:
+def fused_driver(parts: Setup) -> Advance:
     """Everything in one program; seeds are spread over the devices there are."""
     if not parts.engine.compiles:
         raise ValueError("this engine cannot be compiled: use the split driver")
 
+    collect = make_unroll(parts.engine, collection_step(parts), on_host=False)
+
     def epoch(state: TrainState) -> tuple[TrainState, Metrics]:
-        seeds = state.key.shape[0]
         keys = draw_epoch_keys(parts, state.key)
-        actor = sampler(parts, state.learner)
+        actor = behaviour_policy(parts, state.learner)
 
-        def step(
-            carry: tuple[Worlds, Lost], keys: tuple[Array, Array]
-        ) -> tuple[tuple[Worlds, Lost], tuple[Transition, Array]]:
-            (worlds, lost), (act_key, fresh_key) = carry, keys
-            worlds = renew_orders(parts, actor, worlds, order_keys(parts, act_key))
-            action = jax.vmap(partial(act, parts))(actor, worlds, draw_noise(parts, act_key))
-            after = by_seed(parts.engine.step(all_worlds(worlds.state), all_worlds(action)), seeds)
-            before = worlds.state
-            worlds, transition, age = settle_step(parts, worlds, action, after, lambda: fresh_worlds(parts, fresh_key))
-            lost = look_for_lost(lost, before, action, after, is_running(parts, age))
-            return (worlds, lost), (transition, age)
-
-        (worlds, lost), (fresh, age) = jax.lax.scan(step, (state.worlds, state.lost), (keys.act, keys.fresh))
+        carry = Collecting(state.worlds, state.diverged)
+        (worlds, diverged, _), (fresh, age) = collect(actor, carry, (keys.act, keys.fresh))
         if parts.waits:
             worlds = fresh_worlds(parts, keys.fresh[0])
-        state = state._replace(worlds=worlds, lost=lost, key=keys.next)
+        state = state._replace(worlds=worlds, diverged=diverged, key=keys.next)
         return learn_all(parts, state, fresh, age, keys.learn)
 
     def chunk(state: TrainState, epochs: Int[Array, ""]) -> tuple[TrainState, Metrics]:

@@ -7,26 +7,26 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from wanderlust import replay as replays
-from wanderlust.config import IbolConfig, LinearizerConfig, RunConfig
+from wanderlust.config import RunConfig
 from wanderlust.envs import Engine, World, make_engine, make_world
-from wanderlust.envs.vector import (
-    Lost,
-    Worlds,
-    begin,
-    none_lost,
-)
+from wanderlust.envs.spec import Transition
 from wanderlust.methods import FROM_THE_START, Method, View, make_method
-from wanderlust.methods.ibol import Ibol
-from wanderlust.nets import Policy
-from wanderlust.replay import Replay
-from wanderlust.sac import Sac, SacState, frozen
-from wanderlust.skills import Orders, SkillSpace, make_skills
-from wanderlust.types import Transition
+from wanderlust.methods.base import UpperLevel
+from wanderlust.methods.skills import Orders, SkillSpace, make_skills
+from wanderlust.rl import replay as replays
+from wanderlust.rl.nets import Policy
+from wanderlust.rl.replay import Replay
+from wanderlust.rl.sac import Sac, SacState, frozen
+from wanderlust.train.autoreset import (
+    Diverged,
+    EnvState,
+    begin,
+    no_divergence,
+)
 
 
 @dataclasses.dataclass(frozen=True)
-class Parts:
+class Setup:
     """What a configuration is made of: pure functions, no state."""
 
     config: RunConfig
@@ -45,12 +45,12 @@ class Parts:
     @property
     def block(self) -> int:
         """Steps over which transitions carry how far they led, if they do."""
-        return self.config.method.block if isinstance(self.config.method, LinearizerConfig) else 0
+        return self.method.block
 
     @property
-    def upper(self) -> Ibol | None:
+    def upper(self) -> UpperLevel | None:
         """The upper level of a method that has two: it sets goals for a policy that learns no more."""
-        return self.method if isinstance(self.method, Ibol) else None
+        return self.method.upper
 
     @property
     def goals_stand(self) -> int:
@@ -60,8 +60,8 @@ class Parts:
     @property
     def orders(self) -> SkillSpace:
         """What worlds carry: skills, and the goals that an upper level sets."""
-        method = self.config.method
-        return Orders(self.skills, method.first.skills.size) if isinstance(method, IbolConfig) else self.skills
+        upper = self.method.upper
+        return Orders(self.skills, upper.lower.skills.size) if upper else self.skills
 
     @property
     def waits(self) -> bool:
@@ -71,24 +71,22 @@ class Parts:
     @property
     def hold(self) -> int:
         """Steps after which training gives other orders within an episode; 0 is never."""
-        method = self.config.method
-        if isinstance(method, IbolConfig):
-            return method.block
-        return method.hold if isinstance(method, LinearizerConfig) else self.config.schedule.hold
+        return self.config.schedule.hold if self.method.hold is None else self.method.hold
 
 
-def assemble(config: RunConfig) -> Parts:
+def assemble(config: RunConfig) -> Setup:
     """Build the parts a configuration names."""
     world = make_world(config.env)
     skills = make_skills(config.skills)
     spec = world.spec
-    lower = config.method.first if isinstance(config.method, IbolConfig) else config
-    return Parts(
+    method = make_method(config.method, skills)
+    lower = method.upper.lower if method.upper else config
+    return Setup(
         config=config,
         world=world,
         engine=make_engine(world, config.engine),
         skills=skills,
-        method=make_method(config.method, skills),
+        method=method,
         view=View(spec, config.method.view, lower.sac.position_scale),
         sac=Sac(lower.sac, spec.obs_dim, lower.skills.size, spec.action_dim, config.precision),
     )
@@ -110,12 +108,12 @@ class Actor(NamedTuple):
     """What sets the goals that the policy follows, if there is an upper level."""
 
 
-def sampler(parts: Parts, learner: Learner) -> Actor:
+def behaviour_policy(parts: Setup, learner: Learner) -> Actor:
     """What acts while data are collected."""
     return Actor(learner.sac.policy, parts.upper.lead_sampling(learner.method) if parts.upper else ())
 
 
-def performer(parts: Parts, learner: Learner) -> Any:
+def skill_policy(parts: Setup, learner: Learner) -> Any:
     """What acts when skills are used: a policy, and with it what leads it if there is an upper level."""
     if parts.upper is None:
         return learner.sac.policy
@@ -126,14 +124,14 @@ class TrainState(NamedTuple):
     """All that changes during a run. Saved whole, it resumes to the same end."""
 
     learner: Learner
-    worlds: Worlds
+    worlds: EnvState
     replay: Replay
-    lost: Lost
+    diverged: Diverged
     """The first world of each seed whose physics broke down, if any did."""
     key: Key[Array, " seeds"]
 
 
-def init_seed(parts: Parts, key: Key[Array, ""]) -> TrainState:
+def init_seed(parts: Setup, key: Key[Array, ""]) -> TrainState:
     """The state of one seed before its first epoch."""
     sac_key, method_key, worlds_key, key = jax.random.split(key, 4)
     schedule = parts.config.schedule
@@ -147,12 +145,12 @@ def init_seed(parts: Parts, key: Key[Array, ""]) -> TrainState:
         ),
         worlds=worlds,
         replay=replays.empty(example(parts), capacity),
-        lost=none_lost(parts.world),
+        diverged=no_divergence(parts.world),
         key=key,
     )
 
 
-def example(parts: Parts) -> Transition:
+def example(parts: Setup) -> Transition:
     """A transition as it is stored, all zeros."""
     spec = parts.world.spec
     return Transition(
@@ -167,25 +165,25 @@ def example(parts: Parts) -> Transition:
     )
 
 
-def init(parts: Parts) -> TrainState:
+def init(parts: Setup) -> TrainState:
     """The state of all seeds. A seed's state depends on that seed alone."""
     seeds = jnp.arange(parts.config.seed, parts.config.seed + parts.config.seeds)
     return jax.jit(jax.vmap(lambda s: init_seed(parts, jax.random.key(s))))(seeds)
 
 
 def to_save(state: TrainState) -> Any:
-    """What a checkpoint holds: all but the lost worlds, since a run that has any is stopped and not saved."""
+    """What a checkpoint holds: all but the NaN guard, since a run that diverges is not saved."""
     nothing: Any = ()
-    return state._replace(lost=nothing)
+    return state._replace(diverged=nothing)
 
 
-def restore(parts: Parts, saved: Any) -> TrainState:
+def restore(parts: Setup, saved: Any) -> TrainState:
     """The state that was saved."""
-    nothing = jax.vmap(lambda _: none_lost(parts.world))(jnp.arange(parts.config.seeds))
-    state: TrainState = saved._replace(lost=nothing)
+    nothing = jax.vmap(lambda _: no_divergence(parts.world))(jnp.arange(parts.config.seeds))
+    state: TrainState = saved._replace(diverged=nothing)
     return state
 
 
-def saved_form(parts: Parts) -> Any:
+def saved_form(parts: Setup) -> Any:
     """Names, shapes and types of what a checkpoint holds; nothing is allocated."""
     return to_save(jax.eval_shape(lambda: init(parts)))

@@ -1,7 +1,8 @@
 """What a task is: rewards and observations over a world, not new physics. Written for one world, batched by `vmap`.
 
-A task reads what the world observes (raw), never the engine, so that it runs on all of them, inside compiled programs
-or outside. Whether the world itself ends an episode (a fall) is not its business: `downstream/episodes.py` joins both.
+A task reads what the world measures (raw, the observation first), never the engine, so that it runs on all of them,
+inside compiled programs or outside. Whether the world itself ends an episode (a fall) is not its business:
+`downstream/episodes.py` joins both.
 """
 
 from typing import NamedTuple, Protocol, TypeVar

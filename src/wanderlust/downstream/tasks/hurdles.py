@@ -1,23 +1,21 @@
 """CheetahHurdle (the paper's appendix): run forward over bars.
 
 A bar is passed when the back foot is beyond it, and pays 1; going back over it costs 1. Only bars ahead of the start
-count, so an episode pays at most 7. The bars are part of the model (`envs/models.py`), so passing means getting over.
+count, so an episode pays at most 7. The bars are part of the model (`envs/worlds/half_cheetah.py`), so passing means
+getting over, and so is the sensor that reads where the foot is.
 Their places, the observation and the rule are those of public code that follows the paper.
 """
 
 import dataclasses
-import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from wanderlust.config import BodyConfig
 from wanderlust.downstream.tasks.base import Score
 from wanderlust.envs import World
-from wanderlust.envs.locomotion import Body
-from wanderlust.envs.models import load_model
+from wanderlust.envs.worlds.half_cheetah import HalfCheetah
 
 BARS = (-15.0, -13.0, -9.0, -5.0, -1.0, 3.0, 7.0, 11.0, 15.0, 19.0, 23.0, 27.0)
 AFTER_THE_LAST = 15.0
@@ -47,9 +45,9 @@ class HurdleTask:
         return self.reward * sum(bar >= 0 for bar in BARS)
 
     def arrange(self, world: World) -> World:
-        if not isinstance(world, Body):
+        if not isinstance(world, HalfCheetah):
             raise TypeError(f"no bars can be laid across the way of {type(world).__name__}")
-        return world.from_origin().with_bars(BARS)
+        return world.with_bars(BARS)
 
     def begin(self, obs: Float[Array, " obs"], key: Key[Array, ""]) -> HurdleState:
         return HurdleState(_remaining(obs), jnp.zeros((), jnp.int32))
@@ -72,20 +70,5 @@ def _remaining(obs: Float[Array, " obs"]) -> Int[Array, ""]:
 
 
 def back_foot_x(obs: Float[Array, " obs"]) -> Float[Array, ""]:
-    """The x of HalfCheetah's back foot (the origin of its body): down the chain from torso to thigh, shin and foot.
-
-    All joints turn about y, so that angles add up along the chain.
-    """
-    x, angle = obs[0], obs[2]
-    for (forward, up), joint in zip(_back_leg(), (3, 4, 5), strict=True):
-        x = x + jnp.cos(angle) * forward + jnp.sin(angle) * up
-        angle = angle + obs[joint]
-    return x
-
-
-@functools.cache
-def _back_leg() -> tuple[tuple[float, float], ...]:
-    """(x, z) of each part of the back leg in the frame of the one before, as the model has them."""
-    model = load_model(BodyConfig("half-cheetah"))
-    places = [model.body(name).pos for name in ("bthigh", "bshin", "bfoot")]
-    return tuple((float(place[0]), float(place[2])) for place in places)
+    """The x of HalfCheetah's back foot: what the sensor behind the observation reads."""
+    return obs[-3]

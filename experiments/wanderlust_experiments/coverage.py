@@ -1,0 +1,329 @@
+"""How far the skills of every method reach: state space coverage, ||s_T - s_0|| and trajectories, side by side.
+
+The paper's figures 2 and 3 and its figure of the average normalised state difference, which give no numbers. A row is
+its method's own recipe: rates, horizon, targets, entropy, rewards, replay, start. Taken from LSD's recipe is what makes
+rows comparable, also where a method's own paper has something else:
+
+- environment steps; gradient steps, their order and their batches; worlds and steps of a collection: a row that had
+  more of them would win by that. Whoever learns from blocks of steps keeps these whole.
+- widths of policy and critics: what is compared is what to learn, not how much a network can hold.
+
+IBOL's levels have schedules of their own (one learns from blocks, the other from whole episodes), and of LSD's only the
+environment steps. Stages share what others have for one. The paper's figure shows EDL's first stage alone, which is
+`smm` here. `random` is the floor.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+from matplotlib.figure import Figure
+
+from wanderlust.config import (
+    IbolConfig,
+    LinearizerConfig,
+    RunConfig,
+    ScheduleConfig,
+    SkillConfig,
+    StageConfig,
+    StagedConfig,
+    with_changes,
+)
+from wanderlust.envs import make_engine, make_world
+from wanderlust.envs.spec import Rollout
+from wanderlust.errors import UserError
+from wanderlust.evaluation.metrics import coverage, summarise, travelled
+from wanderlust.methods import METHODS, make_method
+from wanderlust.methods.skills import make_skills
+from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
+from wanderlust.recipes.ibol import in_whole_blocks
+from wanderlust.report.plots import show_paths, skill_colours
+from wanderlust.runs.files import ArrayFile, write_arrays
+from wanderlust.sweeps import study
+from wanderlust.sweeps.study import Facts, Files, Study
+from wanderlust.train import stages
+from wanderlust.train.probe import make_episodes, over_seeds
+
+RANDOM = "random"
+VARIANTS = (*(f"{method}-{view}" for method in ("diayn", "dads") for view in ("xyo", "xy", "o")), "ibol-o")
+"""Methods with feature engineering: what the networks see was chosen by hand."""
+CONTINUOUS = ("lsd", "dads", "diayn", "visr", "vic", "smm", "edl", "aps", "ibol", "metra", "csd", *VARIANTS, RANDOM)
+DISCRETE = ("lsd", "dads", "diayn", "vic", "edl", "metra", "csd", RANDOM)
+
+Stage = TypeVar("Stage", RunConfig, StageConfig)
+
+
+def reproduce(
+    out: Path,
+    work: Path,
+    env: str = "ant",
+    recipe: str = DEFAULT,
+    only: tuple[str, ...] = (),
+    skills: int | None = None,
+    discrete: int | None = None,
+    seeds: int = 3,
+    budget_steps: int | None = None,
+    changes: tuple[str, ...] = (),
+    quiet: bool = False,
+) -> tuple[dict[str, Any], str, Files]:
+    """Train and measure the rows that the results under `out` lack; return the results, as a table, and their files.
+
+    Runs go under `work`. A row whose training fails is told of and left out; the next call tries it again.
+    """
+    space = skill_space(skills, discrete)
+    names = tuple(dict.fromkeys(name.lower() for name in only)) or _default(space)
+    if "ablation" in {name.partition("-")[0] for name in names}:
+        raise UserError("--only ablation: the cells of that grid have a command of their own, reproduce ablation")
+    changed = {change.partition("=")[0] for change in changes}
+    if taken := sorted(changed & {"method.name", "method.view"}):
+        raise UserError(f"--set {taken[0]}: that is what the rows differ in; choose rows with --only")
+    if taken := sorted(changed & {"skills.kind", "skills.size"}):
+        raise UserError(f"--set {taken[0]}: say it with --skills or --discrete")
+    shared = study.shared_config("lsd", env, recipe, space, seeds, budget_steps, changes)
+    rows = {name: _row(name, shared, recipe, space, changes) for name in names}
+    runs = work / f"{env}_{space}"
+    shown = coverage_study(out, runs, env, space)
+    return *study.carry_out(shown, rows, shared, runs, study.EPISODES, quiet), shown.files
+
+
+def skill_space(skills: int | None, discrete: int | None) -> SkillConfig:
+    """What --skills and --discrete ask for."""
+    if skills is not None and discrete is not None:
+        raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
+    if skills is not None and skills < 1:
+        raise UserError(f"--skills is {skills}; continuous skills need at least 1 dimension")
+    return SkillConfig("continuous", skills or 2) if discrete is None else SkillConfig("discrete", discrete)
+
+
+def coverage_study(out: Path, runs: Path, env: str, space: SkillConfig) -> Study:
+    """Its files, table and figures."""
+    return Study(
+        item="coverage",
+        stem=f"coverage_{env}_{space}",
+        title=f"Coverage of all methods on {env}, skills {space}",
+        row_is="row",
+        measure_is="1x1 bins covered by {episodes} random skills with mode and with sampled actions, normalised "
+        "||s_T - s_0|| and distance on the plane with mode actions (`random`: uniform actions in [-1, 1], never "
+        "trained, the same episodes in both columns of coverage)",
+        order=_default(space),
+        columns={
+            "row": lambda name, _: name,
+            "alpha": lambda _, row: _alpha(row),
+            "environment steps": lambda _, row: f"{row['env_steps_per_seed']:,}",
+            "SAC updates": lambda _, row: f"{row['updates_per_seed']['sac']:,}",
+            "coverage, mode actions": lambda _, row: study.number(row, "coverage_mode"),
+            "coverage, sampled actions": lambda _, row: study.number(row, "coverage_sampled"),
+            "travelled": lambda _, row: study.number(row, "travelled", 2),
+            "distance": lambda _, row: study.number(row, "distance", 2),
+            "training seconds per 1,000 updates": lambda _, row: _pace(row),
+        },
+        figures={
+            "": partial(study.bars, measures=study.COVERAGES, axis="bins covered by {episodes} random skills"),
+            "_travelled": partial(
+                study.bars,
+                measures={"travelled": "mode actions"},
+                axis="mean normalised ||s_T - s_0|| of {episodes} random skills",
+            ),
+            "_trajectories": partial(trajectories, runs=runs),
+        },
+        out=out,
+    )
+
+
+def _default(space: SkillConfig) -> tuple[str, ...]:
+    return CONTINUOUS if space.kind == "continuous" else DISCRETE
+
+
+def _alpha(row: Facts) -> str:
+    if row["alpha"] is None:
+        return ""
+    return f"{row['alpha']:g}, learned" if row["learn_alpha"] else f"{row['alpha']:g}"
+
+
+def _pace(row: Facts) -> str:
+    seconds = row["training_seconds_per_1000_updates"]
+    return "" if seconds is None else f"{seconds:.2f}"
+
+
+# --- the rows ------------------------------------------------------------------------------------------------------
+
+
+def _row(
+    name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]
+) -> "study.Trained | RandomActions":
+    if name == RANDOM:
+        return RandomActions(shared)
+    if name.partition("-")[0] not in METHODS:
+        raise UserError(f"there is no row {name!r}; known: {', '.join(CONTINUOUS)}, and other variants of these")
+    config = row_config(name, shared, recipe, space, changes)
+    common = study.flat(dataclasses.asdict(shared))
+    own = study.flat(dataclasses.asdict(config))
+    about = {
+        "alpha": config.sac.alpha,
+        "learn_alpha": config.sac.learn_alpha,
+        "differs_from_lsd": {key: value for key, value in own.items() if key not in common or common[key] != value},
+    }
+    return study.Trained(config, about)
+
+
+def row_config(name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]) -> RunConfig:
+    """The recipe of a row's method, made comparable with LSD's, and then what --set says, for as many steps as LSD.
+
+    Steps are rounded up to whole epochs, whose lengths differ for methods that learn from blocks or episodes.
+    """
+    lsd, usual = get_recipe(recipe, shared.env.name, "lsd", space), usual_skills(name)
+    only_discrete = (space.kind, usual.kind) == ("continuous", "discrete")
+    own = comparable(get_recipe(recipe, shared.env.name, name, usual if only_discrete else space), lsd)
+    own = with_changes(own, _for_stages(own, changes))
+    make_method(own.method, make_skills(own.skills))  # what cannot be is refused before anything is trained
+    parts = {part: getattr(own, part) for part in ("env", "method", "skills", "sac", "schedule")}
+    config = dataclasses.replace(shared, **parts)  # engine, seeds and how often to look are the whole study's
+    return stages.with_steps(config, shared.schedule.epochs * shared.schedule.collection)
+
+
+def comparable(config: RunConfig, lsd: RunConfig) -> RunConfig:
+    """A method's recipe with the widths and, but for IBOL, the schedule of LSD's, in every stage."""
+    own_schedule = isinstance(config.method, IbolConfig)
+
+    def fitted(stage: Stage) -> Stage:
+        sac = dataclasses.replace(stage.sac, hidden=lsd.sac.hidden)
+        schedule = stage.schedule if own_schedule else _fitted_schedule(stage, lsd.schedule)
+        return dataclasses.replace(stage, sac=sac, schedule=schedule)
+
+    if isinstance(config.method, StagedConfig):
+        method = dataclasses.replace(config.method, first=fitted(config.method.first))
+        config = dataclasses.replace(config, method=method)
+    return fitted(config)
+
+
+def _fitted_schedule(stage: RunConfig | StageConfig, lsd: ScheduleConfig) -> ScheduleConfig:
+    """LSD's collections and updates, and the method's own memory: as many transitions as its recipe keeps.
+
+    When learning begins is LSD's, too, since a later one means fewer updates.
+    """
+    own = stage.schedule
+    schedule = dataclasses.replace(lsd, epochs=own.epochs)  # by which stages share the steps
+    if isinstance(stage.method, LinearizerConfig):
+        schedule = in_whole_blocks(schedule, stage.method.block)
+    kept = max(1, own.replay_collections * own.collection // schedule.collection)
+    drawn = schedule.method_batch
+    if not drawn and own.method_batch and kept > 1 and schedule.order != "joint":
+        drawn = schedule.collection  # as many as LSD's fresh ones, but out of all that is kept
+    return dataclasses.replace(schedule, replay_collections=kept, method_batch=drawn)
+
+
+def _for_stages(config: RunConfig, changes: tuple[str, ...]) -> tuple[str, ...]:
+    """What --set says of SAC and of the schedule, said of every stage; epochs follow from the steps of LSD.
+
+    IBOL learns with SAC and as LSD does in its first stage alone.
+    """
+    changes = tuple(change for change in changes if not change.startswith("schedule.epochs="))
+    if not isinstance(config.method, StagedConfig):
+        return changes
+    first = (f"method.first.{change}" for change in changes if change.startswith(("sac.", "schedule.")))
+    episodes = isinstance(config.method, IbolConfig)
+    return (*first, *(change for change in changes if not (episodes and change.startswith("schedule."))))
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomActions:
+    """The floor: no skills and no policy, actions uniform in [-1, 1]."""
+
+    config: RunConfig
+
+    @property
+    def plan(self) -> str:
+        return f"{study.count(self.config.seeds, 'seed')} of uniform actions"
+
+    @property
+    def about(self) -> Facts:
+        return {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}}
+
+    def check(self, folder: Path) -> None:
+        """It only ever writes its episodes there."""
+
+    def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
+        spec = make_world(self.config.env).spec
+        played = play_randomly(self.config, episodes)
+        where, std = list(spec.groups["position"]), np.array(spec.obs_std)
+        covered = [float(coverage(x[..., where])) for x in played.obs]
+        per_seed = {
+            "coverage_mode": covered,
+            "coverage_sampled": covered,
+            "travelled": [float(travelled(x, std).mean()) for x in played.obs],
+            "distance": [float(np.linalg.norm((x[-1] - x[0])[:, where], axis=-1).mean()) for x in played.obs],
+            "survived": [float(x[:-1].sum(axis=0).mean()) for x in played.alive],
+        }
+        arrays = {"position": np.asarray(played.obs[..., where]), "skill": np.asarray(played.skill)}
+        write_arrays(_rollouts(folder), arrays, {"skills": "none"})
+        return {
+            "epochs": 0,
+            "env_steps_per_seed": 0,
+            "updates_per_seed": {"sac": 0, "phi": 0},
+            "training_seconds": 0.0,
+            "training_seconds_per_1000_updates": None,
+            "trained_at_commit": None,
+            "measured": study.measured_where(self.config),
+            "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
+        }
+
+
+def play_randomly(config: RunConfig, episodes: int) -> Rollout:
+    """Whole episodes from where an evaluation starts them; arrays lead with the seed axis."""
+    world = make_world(config.env).from_origin()
+    engine, spec = make_engine(world, config.engine), world.spec
+
+    def act(nobody: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
+        return jax.random.uniform(key, (episodes, spec.action_dim), jnp.float32, -1.0, 1.0)
+
+    episodes_of = make_episodes(world, engine, act, spec.episode_length)
+    keys = jnp.stack([jax.random.key(seed) for seed in range(config.seed, config.seed + config.seeds)])
+    played = over_seeds(engine, episodes_of)((), jnp.zeros((config.seeds, episodes, 1)), keys)
+    rollout: Rollout = jax.device_get(played)
+    engine.check()
+    return rollout
+
+
+# --- the picture of all trajectories ---------------------------------------------------------------------------------
+
+
+def _rollouts(folder: Path) -> Path:
+    return folder / "evaluation" / "rollouts.safetensors"
+
+
+def trajectories(results: Facts, rows: Mapping[str, Facts], runs: Path) -> bytes | None:
+    """Where the random skills of every row's first seed go, one panel each, all at one scale.
+
+    Nothing if the runs are gone; a row alone whose run is gone has an empty panel.
+    """
+    played = {name: ArrayFile(_rollouts(runs / name)) for name in rows if _rollouts(runs / name).exists()}
+    if not played:
+        return None
+    lines = -(-len(rows) // 5)
+    columns = -(-len(rows) // lines)
+    figure = Figure(figsize=(2.6 * columns, 2.7 * lines + 0.8), layout="constrained")
+    panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+    for spare in panels.flat[len(rows) :]:
+        spare.axis("off")
+    plane = True
+    for axes, (name, row) in zip(panels.flat, rows.items(), strict=False):
+        axes.set_title(f"{name}: {row['metrics']['coverage_mode']['per_seed'][0]:.0f} bins", fontsize=9)
+        if name not in played:
+            axes.text(0.5, 0.5, "its run is gone", ha="center", transform=axes.transAxes, fontsize=8)
+            continue
+        position, skill = played[name].read("position")[0], played[name].read("skill")[0]
+        kind = played[name].about["skills"]
+        show_paths(axes, position, "0.4" if kind == "none" else skill_colours(skill, kind))
+        plane = position.shape[-1] > 1
+    env, seed, episodes = results["config"]["env"]["name"], results["seeds"][0], results["episodes_per_seed"]
+    what = f"{env}, seed {seed}: {episodes} random skills with mode actions"
+    figure.suptitle(f"{what}\nafter {study.amount(rows)}", fontsize=9)
+    figure.supxlabel("x")
+    figure.supylabel("y" if plane else "time")
+    return study.picture_of(figure)

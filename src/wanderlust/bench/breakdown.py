@@ -1,0 +1,117 @@
+"""Worlds whose physics broke down: written to disk when it happens, and replayed to see where it went wrong.
+
+RUN/broken/epoch-XXXXXXXX.safetensors holds, for every seed that lost a world, the last state that was finite and the
+action that led out of it, with the configuration of the world: whoever has the file needs nothing else.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from wanderlust.bench.substeps import Substep, substeps
+from wanderlust.config import Engine, EnvConfig, from_json, to_json
+from wanderlust.envs import MujocoWorld, WorldState, make_engine, make_world, overflow_of
+from wanderlust.envs.base import sane
+from wanderlust.errors import UserError
+from wanderlust.runs.files import ArrayFile, write_arrays
+
+FORMAT = "wanderlust-broken-2"
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Where broken worlds come from."""
+
+    env: EnvConfig
+    engine: Engine
+    """The engine that broke them."""
+    epoch: int
+    """They broke before the end of this epoch."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Broken:
+    """Worlds before the control step that broke them, one for each seed that lost one."""
+
+    origin: Origin
+    seed: NDArray[np.int32]
+    physics: NDArray[np.float32]
+    action: NDArray[np.float32]
+
+    def write(self, path: Path) -> None:
+        """Write them, whole or not at all."""
+        arrays = {name: getattr(self, name) for name in ("seed", "physics", "action")}
+        write_arrays(path, arrays, {"format": FORMAT, "origin": to_json(self.origin)})
+
+    @staticmethod
+    def read(path: Path) -> "Broken":
+        """Read such a file, whoever made it."""
+        file = ArrayFile(path)
+        if file.about.get("format") != FORMAT or "origin" not in file.about:
+            raise UserError(
+                f"{path} holds no broken worlds; give one of the files in RUN/broken, e.g. epoch-00000040.safetensors"
+            )
+        origin = from_json(Origin, file.about["origin"], str(path))
+        shapes = file.shapes()
+        count = (shapes.get("seed") or (0,))[0]
+        world = make_world(origin.env)
+        state = jax.eval_shape(world.initial, jax.random.key(0))
+        expected = {
+            "seed": (np.int32, (count,)),
+            "physics": (np.float32, (count, state.physics.size)),
+            "action": (np.float32, (count, world.spec.action_dim)),
+        }
+        arrays = {}
+        for name, (kind, shape) in expected.items():
+            if count < 1 or shapes.get(name) != shape:
+                raise UserError(
+                    f"{path} is damaged: {name} has shape {shapes.get(name)}; {origin.env.name} has {shape}"
+                )
+            arrays[name] = file.read(name)
+            if arrays[name].dtype != kind:
+                raise UserError(f"{path} is damaged: {name} is of type {arrays[name].dtype}")
+        return Broken(origin, **arrays)
+
+    def worlds(self) -> Iterator[tuple[int, WorldState, NDArray[np.float32]]]:
+        """Seed, state and action of each."""
+        for k, seed in enumerate(self.seed):
+            yield int(seed), WorldState(jnp.asarray(self.physics[k]), jnp.zeros(0)), self.action[k]
+
+
+@dataclasses.dataclass(frozen=True)
+class Replayed:
+    """What became of one broken world when its last control step was made again."""
+
+    seed: int
+    finite: bool
+    substeps: tuple[Substep, ...]
+    """Physics step by physics step; empty for engines that can only be seen from outside."""
+    overflow: str = ""
+    """What the engine said of its buffers, if the step needed more room than they have."""
+
+
+def replay(broken: Broken, engine: Engine) -> Iterator[Replayed]:
+    """Make the last control step of every broken world again, with whatever engine.
+
+    Buffers that overflow without any world breaking down raise: that the worlds survived says nothing then.
+    """
+    world = make_world(broken.origin.env)
+    moves = make_engine(world, engine)
+    if isinstance(world, MujocoWorld) and moves.name == "c":
+        for seed, state, action in broken.worlds():
+            seen = substeps(world, state, action)
+            yield Replayed(seed, seen[-1].finite, tuple(seen))
+        return
+    step = jax.jit(moves.step) if moves.compiles else moves.step
+    after = step(WorldState(jnp.asarray(broken.physics), jnp.zeros((len(broken.seed), 0))), jnp.asarray(broken.action))
+    finite = np.asarray(sane(after))
+    overflow = overflow_of(moves)
+    if overflow and finite.all():
+        raise UserError(overflow)
+    for k, seed in enumerate(broken.seed):
+        yield Replayed(int(seed), bool(finite[k]), (), overflow)

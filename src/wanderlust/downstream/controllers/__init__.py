@@ -1,0 +1,1 @@
+"""What chooses skills on a task: zero-shot, a learned high-level policy, planning."""

@@ -1,0 +1,219 @@
+"""Who learns to choose skills: SAC where a skill is a vector, PPO where it is one of N.
+
+What an epoch of play has brought arrives as `Turns` of one seed. Episodes that ended early have left gaps in it, which
+are passed over.
+"""
+
+import dataclasses
+import math
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key
+
+from wanderlust.downstream.controllers.playing import Chosen, Game, Turns
+from wanderlust.downstream.settings import LARGEST_SKILL, Setting
+from wanderlust.methods.skills import SkillSpace
+from wanderlust.rl import replay as replays
+from wanderlust.rl.ppo import Batch as PpoBatch
+from wanderlust.rl.ppo import Episodes, Ppo, PpoConfig, PpoState, likeliest_choices, sample_choices
+from wanderlust.rl.sac import Batch, Sac, SacState, mode_actions, sample_actions
+from wanderlust.train import Setup
+from wanderlust.train.rollout import all_worlds
+
+Metrics = dict[str, Float[Array, ""]]
+
+
+class Statistics(NamedTuple):
+    """A moving average of the mean and variance of what is seen."""
+
+    mean: Float[Array, " seen"]
+    variance: Float[Array, " seen"]
+
+    def shown(self, seen: Float[Array, "worlds seen"]) -> Float[Array, "worlds seen"]:
+        """Observations as the networks see them."""
+        return (seen - self.mean[None]) / jnp.sqrt(self.variance + 1e-8)[None]
+
+    def moved(
+        self, seen: Float[Array, "turns worlds seen"], valid: Bool[Array, "turns worlds"], rate: float
+    ) -> "Statistics":
+        """The average after all these observations.
+
+        One observation o moves m by rate (o - m), and v to (1 - rate) (v + rate (o - m)^2). Of n that come side by
+        side none is the first, so they count alike: together they have the share 1 - (1 - rate)^n.
+        """
+        count = jnp.sum(valid)
+        weight = (valid / jnp.maximum(count, 1))[..., None]
+        mean = jnp.sum(weight * seen, axis=(0, 1))
+        variance = jnp.sum(weight * (seen - mean[None, None]) ** 2, axis=(0, 1))
+        share = -jnp.expm1(count * math.log1p(-rate))  # without a loss of digits
+        shift = mean - self.mean
+        return Statistics(
+            self.mean + share * shift, (1.0 - share) * (self.variance + share * shift**2) + share * variance
+        )
+
+
+def fresh_statistics(size: int) -> Statistics:
+    """Before anything is seen."""
+    return Statistics(jnp.zeros(size), jnp.ones(size))
+
+
+class Learner(Protocol):
+    """Chooses skills and learns to; observations arrive as the statistics show them."""
+
+    @property
+    def sees(self) -> int:
+        """How many numbers."""
+        ...
+
+    def init(self, key: Key[Array, ""]) -> Any: ...
+
+    def policy(self, state: Any) -> Any:
+        """What choosing needs of the state."""
+        ...
+
+    def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Chosen:
+        """A skill drawn for every world, and a note for `learn`."""
+        ...
+
+    def decide(self, policy: Any, seen: Float[Array, "worlds seen"]) -> Float[Array, "worlds skill"]:
+        """The skill that seems best in every world."""
+        ...
+
+    def memory(self) -> Any:
+        """What it remembers of earlier epochs; nothing yet."""
+        ...
+
+    def learn(
+        self, state: Any, memory: Any, turns: Turns, statistics: Statistics, key: Key[Array, ""]
+    ) -> tuple[Any, Any, Metrics]:
+        """The gradient steps of an epoch that has brought these turns of one seed, [turns, worlds, ...], raw."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class SacLearner:
+    """Over continuous skills: an action in [-1, 1]^d is the skill nearest to a vector in [-scale, scale]^d."""
+
+    sac: Sac
+    skills: SkillSpace
+    setting: Setting
+    turns: int
+    """Of an epoch, at most."""
+    scale: float
+
+    @property
+    def sees(self) -> int:
+        return self.sac.obs_dim
+
+    def init(self, key: Key[Array, ""]) -> SacState:
+        return self.sac.init(key)
+
+    def policy(self, state: SacState) -> Any:
+        return state.policy
+
+    def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Chosen:
+        action, _ = sample_actions(policy, seen, _no_skill(seen), key)
+        return Chosen(self._skill(action), action)
+
+    def decide(self, policy: Any, seen: Float[Array, "worlds seen"]) -> Float[Array, "worlds skill"]:
+        return self._skill(mode_actions(policy, seen, _no_skill(seen)))
+
+    def _skill(self, action: Float[Array, "worlds skill"]) -> Float[Array, "worlds skill"]:
+        return jax.vmap(self.skills.nearest)(self.scale * action)
+
+    def memory(self) -> Any:
+        seen, action, nothing = jnp.zeros(self.sac.obs_dim), jnp.zeros(self.sac.action_dim), jnp.zeros(())
+        one: Any = Batch(seen, jnp.zeros(0), action, nothing, seen, jnp.zeros((), bool))
+        return replays.empty(one, self.turns * self.setting.collections)
+
+    def learn(
+        self, state: SacState, memory: Any, turns: Turns, statistics: Statistics, key: Key[Array, ""]
+    ) -> tuple[SacState, Any, Metrics]:
+        config, setting = self.sac.config, self.setting
+        over = turns.terminated | turns.truncated if config.time_limit_is_terminal else turns.terminated
+        happened: Any = Batch(turns.seen, _no_skill(turns.seen), turns.chosen.note, turns.reward, turns.seen_next, over)
+        kept = self.memory() if setting.collections == 1 else memory
+        kept = replays.append_valid(kept, all_worlds(happened), turns.valid.reshape(-1))
+
+        def step(state: SacState, key: Key[Array, ""]) -> tuple[SacState, Metrics]:
+            draw, noise = jax.random.split(key)
+            batch: Any = replays.take(kept, _rows(kept, draw, setting.batch, self.turns))
+            batch = batch._replace(obs=statistics.shown(batch.obs), next_obs=statistics.shown(batch.next_obs))
+            state, metrics = self.sac.update(state, batch, noise)
+            return self.sac.move_targets(state) if config.target_update == "step" else state, metrics
+
+        state, metrics = jax.lax.scan(step, state, jax.random.split(key, setting.steps))
+        state = self.sac.move_targets(state) if config.target_update == "epoch" else state
+        return state, kept if setting.collections > 1 else memory, jax.tree.map(jnp.mean, metrics)
+
+
+@dataclasses.dataclass(frozen=True)
+class PpoLearner:
+    """Over discrete skills: an action is the number of a skill."""
+
+    ppo: Ppo
+    setting: Setting
+    turns: int
+
+    @property
+    def sees(self) -> int:
+        return self.ppo.obs_dim
+
+    def init(self, key: Key[Array, ""]) -> PpoState:
+        return self.ppo.init(key)
+
+    def policy(self, state: PpoState) -> Any:
+        return state.networks.policy
+
+    def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Chosen:
+        action, log_prob = sample_choices(policy, seen, key)
+        return Chosen(jax.nn.one_hot(action, self.ppo.choices), (action, log_prob))
+
+    def decide(self, policy: Any, seen: Float[Array, "worlds seen"]) -> Float[Array, "worlds skill"]:
+        return jax.nn.one_hot(likeliest_choices(policy, seen), self.ppo.choices)
+
+    def memory(self) -> Any:
+        return ()
+
+    def learn(
+        self, state: PpoState, memory: Any, turns: Turns, statistics: Statistics, key: Key[Array, ""]
+    ) -> tuple[PpoState, Any, Metrics]:
+        seen, seen_next = (jax.vmap(statistics.shown)(x) for x in (turns.seen, turns.seen_next))
+        over = turns.terminated | turns.truncated  # as in SAC, no value is expected beyond the time limit
+        action, log_prob = turns.chosen.note
+        played = Episodes(seen, action, log_prob, turns.reward, seen_next, over, over)
+        happened = all_worlds(self.ppo.judged(state, played))
+        empty = replays.empty(jax.tree.map(lambda x: x[0], happened), self.turns)
+        kept = replays.append_valid(empty, happened, turns.valid.reshape(-1))
+
+        def step(state: PpoState, key: Key[Array, ""]) -> tuple[PpoState, Metrics]:
+            batch: Any = replays.take(kept, _rows(kept, key, self.setting.batch, self.turns))
+            return self.ppo.update(state, PpoBatch(*batch))
+
+        state, metrics = jax.lax.scan(step, state, jax.random.split(key, self.setting.steps))
+        return state, (), jax.tree.map(jnp.mean, metrics)
+
+
+def make_learner(parts: Setup, game: Game, setting: Setting, hold: int) -> SacLearner | PpoLearner:
+    """The learner of a setting for these skills and this task."""
+    seen = parts.world.spec.obs_dim + game.task.entries
+    turns = setting.episodes * -(-game.task.horizon // hold)
+    if isinstance(setting.learner, PpoConfig):
+        return PpoLearner(Ppo(setting.learner, seen, parts.skills.size), setting, turns)
+    scale = 1.0 if parts.config.skills.kind == "box" else LARGEST_SKILL
+    return SacLearner(Sac(setting.learner, seen, 0, parts.skills.size), parts.skills, setting, turns, scale)
+
+
+def _no_skill(seen: Float[Array, "*batch seen"]) -> Float[Array, "*batch 0"]:
+    """SAC's networks take a skill beside what is seen: here it is what they choose."""
+    return jnp.zeros((*seen.shape[:-1], 0))
+
+
+def _rows(kept: replays.Replay, key: Key[Array, ""], batch: int, whole: int) -> Array:
+    """Which choices a gradient step reads: drawn ones, or all of them and, for each gap, a drawn one again."""
+    if batch:
+        return replays.draw(kept, key, batch)
+    at = jnp.arange(whole)
+    return jnp.where(at < kept.size, at, replays.draw(kept, key, whole))

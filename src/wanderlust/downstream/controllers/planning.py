@@ -1,0 +1,85 @@
+"""DADS plans: it looks for the skill whose foreseen course keeps nearest to the goal, and holds it for a while.
+
+Model-predictive path integral control over the skill dynamics (Sharma et al., ICLR 2020), with the numbers of the
+authors' code and its horizon of one skill. Their skills lie in [-1, 1]^d; ours are normal, so candidates go up to 2.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from wanderlust.downstream.controllers.playing import Chosen, Hand
+from wanderlust.downstream.settings import LARGEST_SKILL
+from wanderlust.errors import UserError
+from wanderlust.methods.dads import Dads, DadsState
+from wanderlust.methods.skills import DiscreteSkills
+from wanderlust.methods.views import with_position
+from wanderlust.runs.learned import Learned
+from wanderlust.train import Setup, actions
+
+HOLD = 10
+"""Control steps that a skill is held, and that its course is foreseen."""
+CANDIDATES, REFINEMENTS = 50, 10
+VARIANCE = 1.5
+"""Of candidates around the mean; it is not refined."""
+SHARPNESS = 10.0
+"""Candidates count by exp(SHARPNESS (reward - best reward))."""
+
+
+def planning_hand(parts: Setup) -> Hand:
+    """Plans anew whenever a skill has been held. Its player is a `Learned` of DADS."""
+    if not isinstance(parts.method, Dads):
+        raise UserError(f"planning needs the skill dynamics of dads; these skills are of {parts.config.method}")
+    method, skills = parts.method, parts.skills
+
+    def choose(learned: Learned, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Chosen:
+        obs, goal = jnp.split(seen, [parts.world.spec.obs_dim], axis=1)
+        if isinstance(skills, DiscreteSkills):
+            every = jnp.broadcast_to(skills.all()[None], (len(obs), skills.count, skills.count))
+            best = jnp.argmax(rewards(parts, method, learned.method, obs, goal, every, steps=1), axis=1)
+            return Chosen(jax.nn.one_hot(best, skills.count))
+        return Chosen(refined(parts, method, learned.method, obs, goal, key))
+
+    return Hand(choose, lambda learned, obs, skill: actions(parts, learned.policy, obs, skill), HOLD)
+
+
+def refined(
+    parts: Setup, method: Dads, state: DadsState, obs: Float[Array, "worlds obs"], goal: Array, key: Key[Array, ""]
+) -> Float[Array, "worlds skill"]:
+    """A skill from the prior, moved again and again to the weighted mean of candidates around it."""
+    first, rest = jax.random.split(key)
+    shape = (len(obs), CANDIDATES, parts.skills.size)
+
+    def refine(mean: Float[Array, "worlds skill"], key: Key[Array, ""]) -> tuple[Array, None]:
+        spread = jnp.sqrt(VARIANCE) * jax.random.normal(key, shape)
+        tried = jnp.clip(mean[:, None] + spread, -LARGEST_SKILL, LARGEST_SKILL)
+        weight = jax.nn.softmax(SHARPNESS * rewards(parts, method, state, obs, goal, tried, HOLD), axis=1)
+        return jnp.sum(weight[..., None] * tried, axis=1), None
+
+    start = jax.random.normal(first, (len(obs), parts.skills.size))
+    return jax.lax.scan(refine, start, jax.random.split(rest, REFINEMENTS))[0]
+
+
+def rewards(
+    parts: Setup,
+    method: Dads,
+    state: DadsState,
+    obs: Float[Array, "worlds obs"],
+    goal: Float[Array, "worlds xy"],
+    tried: Float[Array, "worlds candidates skill"],
+    steps: int,
+) -> Float[Array, "worlds candidates"]:
+    """Minus the distance from the goal, in metres, summed over the foreseen course of every candidate."""
+    spec, view, count = parts.world.spec, parts.view, tried.shape[1]
+    where = jnp.arange(len(spec.groups["position"])) if "xy" in view.variant else jnp.array(spec.groups["position"])
+    metres = jnp.array(spec.obs_std)[jnp.array(spec.groups["position"])]
+    begin = jnp.repeat(view.for_method(obs), count, axis=0)
+    target = jnp.repeat(view.for_method(with_position(spec, obs, goal))[:, where], count, axis=0)
+    skill = tried.reshape(-1, tried.shape[-1])
+
+    def step(now: Array, _: None) -> tuple[Array, Array]:
+        now = now + method.predict(state, now, skill)
+        return now, -jnp.linalg.norm((now[:, where] - target) * metres[None], axis=1)
+
+    _, earned = jax.lax.scan(step, begin, None, length=steps)
+    return jnp.sum(earned, axis=0).reshape(len(obs), count)

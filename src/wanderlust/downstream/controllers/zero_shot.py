@@ -1,0 +1,100 @@
+"""Zero-shot goal following: at every step the method's own choice of skill towards the goal, no further training.
+
+LSD and METRA go by the direction from phi(s) to phi(g), at the length that skills have on average; DIAYN asks its
+discriminator which skill it expects at the goal. What each does is `towards` of its file under `methods/`.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from wanderlust.downstream.controllers.playing import Chosen, Game, Hand, make_play, returns
+from wanderlust.downstream.tasks import GoalTask
+from wanderlust.envs import WorldState
+from wanderlust.methods.views import with_position
+from wanderlust.runs.learned import Learned
+from wanderlust.train import Setup, actions, make_player, sample_skills
+
+
+class Followed(NamedTuple):
+    """What came of a batch of episodes."""
+
+    returns: Float[Array, " episodes"]
+    skill_norm: Float[Array, ""]
+    """Mean norm of the skills chosen while an episode was running."""
+
+
+def choose_skill(
+    parts: Setup, learned: Learned, obs: Float[Array, "worlds obs"], goal: Float[Array, "worlds xy"]
+) -> Float[Array, "worlds skill"]:
+    """The skill towards a goal position: the goal state is the current one with its position replaced."""
+    target = with_position(parts.world.spec, obs, goal)
+    return parts.method.towards(learned.method, parts.view.for_method(obs), parts.view.for_method(target))
+
+
+def act_towards(
+    parts: Setup, learned: Learned, state: WorldState, goal: Float[Array, "worlds xy"]
+) -> tuple[Float[Array, "worlds action"], Float[Array, "worlds skill"]]:
+    """What a batch of worlds does, each towards its goal: the mode action of the chosen skill, and the skill."""
+    obs = jax.vmap(parts.world.observe)(state)
+    skill = choose_skill(parts, learned, obs, goal)
+    return actions(parts, learned.policy, obs, skill), skill
+
+
+def zero_shot_hand(parts: Setup) -> Hand:
+    """Chooses the skill towards the goal anew at every step. Its player is a `Learned`."""
+
+    def choose(learned: Learned, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Chosen:
+        obs, goal = jnp.split(seen, [parts.world.spec.obs_dim], axis=1)
+        return Chosen(choose_skill(parts, learned, obs, goal))
+
+    return Hand(choose, lambda learned, obs, skill: actions(parts, learned.policy, obs, skill), hold=1)
+
+
+def follow(parts: Setup, learned: Learned, task: GoalTask, episodes: int, key: Key[Array, ""]) -> Followed:
+    """Play a goal task; `learned` is one seed's. Where the engine compiles, so does this."""
+    hand = zero_shot_hand(parts)
+    ours = Hand(lambda _, *seen: hand.choose(learned, *seen), lambda _, *seen: hand.act(learned, *seen), hand.hold)
+    turns = make_play(Game(task, task.arrange(parts.world), parts.engine), ours)((), key[None], episodes)
+    norms = jnp.linalg.norm(turns.chosen.skill, axis=-1)
+    return Followed(returns(turns)[0], jnp.sum(norms * turns.valid) / jnp.sum(turns.valid))
+
+
+# --- what the skills' own speed allows --------------------------------------------------------------------------------
+
+
+class Reach(NamedTuple):
+    """How far skills get in the time that a goal has, and which share of the goals that covers."""
+
+    speed: float
+    """Metres per control step, as the crow flies: of whole episodes, or of their first steps."""
+    distance: float
+    """speed x time + radius."""
+    share: float
+    """Of the goals: those no farther away than that."""
+    bound: float
+    """What an episode would earn that reaches exactly these."""
+
+
+def within_reach(task: GoalTask, speed: float, draws: int = 100_000) -> Reach:
+    """Which goals a body could reach that goes straight there at this speed: a share of goals as they are drawn."""
+    here = jnp.zeros(1 + max(task.position_dims))
+    keys = jax.random.split(jax.random.key(0), draws)
+    goals = np.asarray(jax.jit(jax.vmap(lambda key: task.begin(here, key).goal))(keys))
+    distance = speed * task.slot + task.radius
+    share = float(np.mean(np.linalg.norm(goals, axis=1) <= distance))
+    return Reach(speed, distance, share, share * task.goals * task.reward)
+
+
+def skill_speed(
+    parts: Setup, learned: Any, keys: Key[Array, " seeds"], times: tuple[int, ...], episodes: int = 100
+) -> Float[np.ndarray, "times seeds"]:
+    """The mean of ||x_T - x_0|| / T over random skills, from the start of an episode, for each T of `times`."""
+    skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    rollout = make_player(parts)(learned.policy, sample_skills(parts, skill_keys, episodes), play_keys)
+    position = np.asarray(rollout.obs)[..., list(parts.world.spec.groups["position"])]
+    away = np.linalg.norm(position[:, list(times)] - position[:, :1], axis=-1)
+    return away.mean(axis=-1).T / np.array(times)[:, None]

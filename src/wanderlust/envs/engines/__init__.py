@@ -1,0 +1,1 @@
+"""What steps the environments: JAX, MuJoCo on CPU cores, MuJoCo Warp on a GPU."""

@@ -1,0 +1,48 @@
+"""What an engine is. One signature, a batch of worlds per call.
+
+`jax`   worlds whose dynamics are a formula, inside or outside a compiled program
+`c`     MuJoCo's own engine on CPU cores, a pool of threads; outside compiled programs only
+`warp`  MuJoCo Warp, the GPU implementation of MJX, inside compiled programs
+
+A control step is a function of (state, action) alone: the solver starts every one of them from nothing, so that
+no hidden state travels between steps and all engines can go on from a state that another one left.
+"""
+
+from typing import Protocol
+
+from jaxtyping import Array, Float
+
+from wanderlust.config import Engine as EngineName
+from wanderlust.envs.base import WorldState
+from wanderlust.errors import UserError
+
+
+class Engine(Protocol):
+    """Steps a batch of worlds by one control step."""
+
+    @property
+    def name(self) -> EngineName: ...
+
+    @property
+    def compiles(self) -> bool:
+        """Whether `step` may be called inside jit; if not, only the `split` driver can use the engine."""
+        ...
+
+    def step(self, state: WorldState, action: Float[Array, "worlds action"]) -> WorldState: ...
+
+    def for_callers(self, count: int) -> "Engine":
+        """The engine that so many threads should use which call it at once."""
+        ...
+
+    def check(self) -> None:
+        """Raise if a buffer of the engine has overflowed since it was made: physics was wrong from there on."""
+        ...
+
+
+def overflow_of(engine: Engine) -> str:
+    """What `check` would raise, or nothing: for those who must look at something else first."""
+    try:
+        engine.check()
+    except UserError as error:
+        return str(error)
+    return ""

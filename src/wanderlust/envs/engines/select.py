@@ -1,0 +1,57 @@
+"""Which engine steps a world."""
+
+from typing import get_args
+
+import jax
+import mujoco
+
+from wanderlust.config import Engine as EngineName
+from wanderlust.envs.base import MujocoWorld, SelfStepping, World
+from wanderlust.envs.engines.base import Engine
+from wanderlust.envs.engines.formula import JaxEngine
+from wanderlust.envs.engines.mujoco_c import CEngine
+from wanderlust.envs.engines.warp import WarpEngine, import_mujoco_warp
+from wanderlust.errors import UserError
+
+
+def make_engine(world: World, name: EngineName = "auto", threads: int | None = None) -> Engine:
+    """The engine for a world; `auto` is resolved by `choose_engine`. `threads` are those of `c`, all cores if None."""
+    if name not in get_args(EngineName):
+        raise UserError(f"engine is {name!r}; it must be one of {', '.join(get_args(EngineName))}")
+    if isinstance(world, SelfStepping):
+        if name not in ("auto", "jax"):
+            raise UserError(
+                f"--engine {name} cannot step {world.spec.name}: its dynamics are a formula, so leave it out"
+            )
+        return JaxEngine(world)
+    if not isinstance(world, MujocoWorld):
+        raise TypeError(f"no engine steps {type(world).__name__}: it has neither a model nor a step of its own")
+    picked = choose_engine(world, name)[0]
+    return WarpEngine(world) if picked == "warp" else CEngine(world, threads)
+
+
+def choose_engine(world: World, name: EngineName = "auto") -> tuple[EngineName, str]:
+    """The engine to use, and why, in words."""
+    if not isinstance(world, MujocoWorld):
+        return "jax", "its dynamics are a formula"
+    if name == "jax":
+        raise UserError(f"--engine jax cannot step {world.spec.name}: choose c or warp")
+    if name == "c":
+        return "c", "asked for"
+    if world.model.opt.solver == mujoco.mjtSolver.mjSOL_PGS:
+        if name == "warp":
+            raise UserError(
+                "--engine warp has no PGS solver, which env.solver=stock (the paper's) asks for: use --engine c, or "
+                "--set env.solver=newton"
+            )
+        return "c", "env.solver=stock asks for PGS, which only this engine has"
+    if name == "warp":
+        import_mujoco_warp()
+        return "warp", "asked for"
+    if jax.default_backend() == "cpu":
+        return "c", "JAX sees no GPU"
+    try:
+        import_mujoco_warp()
+    except UserError:
+        return "c", "there is a GPU, but MuJoCo Warp is not installed: wanderlust[cuda] has it"
+    return "warp", f"there is a GPU ({jax.devices()[0].device_kind})"

@@ -1,0 +1,77 @@
+"""The few records that travel between rooms."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from jaxtyping import Array, Bool, Float
+
+
+class Groups(Mapping[str, tuple[int, ...]]):
+    """Entries of an observation by name; hashable."""
+
+    def __init__(self, **groups: tuple[int, ...]) -> None:
+        self._groups = groups
+
+    def __getitem__(self, name: str) -> tuple[int, ...]:
+        return self._groups[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._groups.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._groups)
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvSpec:
+    """What every other room may know about a world."""
+
+    name: str
+    obs_dim: int
+    action_dim: int
+    episode_length: int
+    groups: Groups
+    """Which entries of the observation are what. `position`: the plane (or line) that is drawn and counted in bins;
+    `orientation`, if there is one: a quaternion (w first) or one angle in the vertical plane."""
+    obs_mean: tuple[float, ...]
+    obs_std: tuple[float, ...]
+    """Fixed statistics by which every network sees the observation: (obs - mean) / std."""
+
+
+class Transition(NamedTuple):
+    """One step of one world, or a batch of them with leading axes.
+
+    `next_obs` is what the step produced, also on the last step of an episode: a transition never crosses a
+    reset. The skill is a field of its own; only networks join it to the observation. There is no reward:
+    rewards are functions of the method's current state and are computed when a batch is used.
+    """
+
+    obs: Float[Array, "*batch obs"]
+    action: Float[Array, "*batch action"]
+    next_obs: Float[Array, "*batch obs"]
+    skill: Float[Array, "*batch skill"]
+    terminated: Bool[Array, "*batch"]
+    """The world ended the episode: there is no value beyond this step."""
+    truncated: Bool[Array, "*batch"]
+    """The time limit ended the episode: the world would have gone on."""
+    start: Float[Array, "*batch obs"] | tuple[()] = ()
+    """What was observed when the episode began; kept for methods that ask for it, and nothing otherwise."""
+    drift: Float[Array, "*batch obs"] | tuple[()] = ()
+    """By how much the observation changed per step over the block of steps this one is of; kept as `start` is."""
+
+
+class Rollout(NamedTuple):
+    """Whole episodes, one skill each, time first."""
+
+    obs: Float[Array, "time+1 worlds obs"]
+    action: Float[Array, "time worlds action"]
+    skill: Float[Array, "worlds skill"]
+    alive: Bool[Array, "time+1 worlds"]
+    """False once the world has terminated; the observation then stays where it was."""

@@ -1,0 +1,116 @@
+"""Evaluation of skills: how much of the plane random skills cover, how far they travel, how well they are aligned.
+
+Writes evaluation/evaluation.json and rollouts.safetensors, from which the figures are drawn, into the run's folder; for
+a zoo entry, which is only read, into a folder under runs/.
+"""
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from wanderlust import train
+from wanderlust.config import Engine
+from wanderlust.envs.spec import EnvSpec, Rollout
+from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, summarise, travelled
+from wanderlust.runs.files import write_arrays, write_json
+from wanderlust.runs.learned import Learned
+from wanderlust.runs.loading import Source, load_learner
+from wanderlust.runs.run import Run
+
+
+def evaluate(run: Source, episodes: int = 200, seed: int = 0, engine: Engine = "auto") -> dict[str, Any]:
+    """Play `episodes` random skills per seed with mode and with sampled actions; write and return the measures.
+
+    The engine need not be the one that trained the run.
+    """
+    parts = train.assemble(dataclasses.replace(run.config, engine=engine))
+    epoch, learned = load_learner(run, parts)
+    keys = jax.random.split(jax.random.key(seed), run.config.seeds)
+    skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    skill = train.sample_skills(parts, skill_keys, episodes)
+    mode: Rollout = jax.device_get(train.make_player(parts, mode=True)(learned.policy, skill, play_keys))
+    sampled: Rollout = jax.device_get(train.make_player(parts, mode=False)(learned.policy, skill, play_keys))
+    parts.engine.check()
+    phi = jax.jit(jax.vmap(partial(_phi, parts)))
+    phi_first, phi_last = (np.asarray(phi(learned, obs)) for obs in (mode.obs[:, 0], mode.obs[:, -1]))
+    codes = np.asarray(jax.vmap(jax.vmap(parts.skills.code))(jnp.asarray(mode.skill)))
+    where = list(parts.world.spec.groups["position"])
+    std = np.array(parts.world.spec.obs_std)
+    per_seed: dict[str, list[float]] = {
+        "coverage_mode": [coverage(x[..., where]) for x in mode.obs],
+        "coverage_sampled": [coverage(x[..., where]) for x in sampled.obs],
+        "travelled": [float(travelled(x, std).mean()) for x in mode.obs],
+        "distance": [float(np.linalg.norm((x[-1] - x[0])[:, where], axis=-1).mean()) for x in mode.obs],
+        "survived": [float(x[:-1].sum(axis=0).mean()) for x in mode.alive],
+        "survived_median": [float(np.median(x[:-1].sum(axis=0))) for x in mode.alive],
+        "alignment": [alignment(b - a, c) for a, b, c in zip(phi_first, phi_last, codes, strict=True)],
+    }
+    result: dict[str, Any] = {
+        "name": run.config.name,
+        "recipe": run.config.recipe,
+        "epoch": epoch,
+        "env_steps": _env_steps(run, epoch),
+        "env_steps_before": _env_steps_before(run),
+        "episodes": episodes,
+        "engine": parts.engine.name,
+        "seeds": list(range(run.config.seed, run.config.seed + run.config.seeds)),
+        "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
+    }
+    if run.config.skills.kind == "discrete":
+        kinds = [_kinds(parts.world.spec, one_seed) for one_seed in _seeds(mode)]
+        result["kinds"] = {
+            "per_seed": kinds,
+            "counts": [{kind: names.count(kind) for kind in sorted(set(names))} for names in kinds],
+        }
+    arrays = {
+        "position": np.asarray(mode.obs[..., where]),
+        "skill": np.asarray(mode.skill),
+        "phi_first": phi_first,
+        "phi_last": phi_last,
+    }
+    write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": run.config.skills.kind})
+    write_json(run.evaluation / "evaluation.json", result)
+    return result
+
+
+def _env_steps(run: Source, epoch: int) -> int:
+    """Environment steps behind an epoch; a zoo entry and a run without metrics only know the most there can be."""
+    rows = run.metrics() if isinstance(run, Run) else []
+    logged = [row["env_steps"] for row in rows if row["epoch"] == epoch and "env_steps" in row]
+    return int(logged[-1]) if logged else epoch * run.config.schedule.collection
+
+
+def _env_steps_before(run: Source) -> int:
+    """Environment steps of what this run began with, an earlier stage or another run, as far as they are told."""
+    steps, before = 0, run.record().get("began_with") if isinstance(run, Run) else None
+    while before:
+        steps += before["env_steps"] if isinstance(before.get("env_steps"), int) else 0
+        before = before.get("began_with")
+    return steps
+
+
+def _seeds(rollout: Rollout) -> list[Rollout]:
+    return [Rollout(*(x[k] for x in rollout)) for k in range(len(rollout.skill))]
+
+
+def _kinds(spec: EnvSpec, rollout: Rollout) -> list[str]:
+    """What each discrete skill of one seed does; a skill that was never drawn is `not tried`."""
+    obs, which = np.asarray(rollout.obs), np.argmax(rollout.skill, axis=-1)
+    steps = np.asarray(rollout.alive)[:-1].sum(axis=0)
+    found = []
+    for skill in range(rollout.skill.shape[-1]):
+        mine = which == skill
+        position, orientation = (
+            obs[:, mine][..., list(d)] for d in (spec.groups["position"], spec.groups.get("orientation", ()))
+        )
+        found.append(kind_of_motion(position, orientation, steps[mine]) if mine.any() else "not tried")
+    return found
+
+
+def _phi(parts: train.Setup, learned: Learned, obs: Float[Array, "n obs"]) -> Float[Array, "n code"]:
+    return parts.method.represent(learned.method, parts.view.for_method(obs))

@@ -1,0 +1,1 @@
+"""Our environments as Gymnasium environments, and Gymnasium's for us."""

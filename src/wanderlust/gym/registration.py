@@ -1,0 +1,32 @@
+"""The names of the tasks, and Gymnasium told of them. Light: it is what `import wanderlust` does at once."""
+
+import gymnasium
+
+NAMES = (
+    "ant-goal",
+    "ant-multi-goals",
+    "humanoid-goal",
+    "humanoid-multi-goals",
+    "cheetah-hurdle",
+    "ant-rotation",
+    "ant-quaternion",
+    "point-goal",
+    "point-multi-goals",
+)
+
+
+def gym_id(name: str) -> str:
+    """What Gymnasium calls a task: ``wanderlust/AntMultiGoals-v0`` is ``ant-multi-goals``."""
+    return f"wanderlust/{''.join(part.capitalize() for part in name.split('-'))}-v0"
+
+
+def register() -> None:
+    """Tell Gymnasium the names of the tasks; nothing is imported or made before somebody asks for one."""
+    for name in NAMES:
+        if gym_id(name) not in gymnasium.registry:
+            gymnasium.register(
+                gym_id(name),
+                entry_point="wanderlust.gym.tasks:TaskEnv",
+                vector_entry_point="wanderlust.gym.tasks:TaskVectorEnv",
+                kwargs={"task": name},
+            )

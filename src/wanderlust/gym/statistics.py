@@ -1,0 +1,177 @@
+"""Statistics of a random policy in anybody's environment: whatever speaks Gymnasium, single or vector."""
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+
+from wanderlust.envs.statistics import Statistics, check_amounts
+from wanderlust.errors import UserError
+from wanderlust.gym.base import autoreset_mode_of
+
+SingleEnv = gymnasium.Env[Any, Any]
+ManyEnv = VectorEnv[Any, Any, Any]
+
+ACTIONS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+"""Spaces of actions that can be drawn from: continuous and discrete ones."""
+
+
+def gym_statistics(
+    env: str | SingleEnv | ManyEnv, rollouts: int = 10_000, steps: int = 50, seed: int = 0
+) -> Statistics:
+    """Mean and standard deviation of every entry of the observation while actions are drawn from the action space.
+
+    Over the observations after each step; those that episodes start with do not count. A rollout is `steps` steps from
+    a fresh start. An episode that ends before is begun anew, and the step that ended it counts like any other. A vector
+    environment plays its worlds side by side, and rollouts are rounded up to whole batches of them. An entry that never
+    changes gets the deviation 1, so that it can be divided by; entries of an image come in the order of `ravel`.
+
+    An environment that is handed over is reseeded, left where its last step led it, and not closed.
+    """
+    check_amounts(rollouts, steps, seed)
+    if seed < 0:
+        raise UserError(f"seed is {seed}; Gymnasium takes none below 0")
+    if isinstance(env, str):
+        with contextlib.closing(_make(env)) as made:
+            return gym_statistics(made, rollouts, steps, seed)
+    name = _checked_name(env)
+
+    # Seeds of their own: from equal ones, starts and actions would be the same draws. And a copy of the action space,
+    # so that the user's own goes on drawing where it was.
+    start_seed, action_seed = (int(s) for s in np.random.SeedSequence(int(seed)).generate_state(2))
+    actions = copy.deepcopy(env.action_space)
+    actions.seed(action_seed)
+    if isinstance(env, VectorEnv):
+        visited = _visited_by_many(env, name, actions, rollouts, steps, start_seed)
+    else:
+        visited = _visited_by_one(env, actions, rollouts, steps, start_seed)
+    running = Running()
+    for states in visited:
+        running.add(states)
+    if not np.all(np.isfinite(running.squares)):
+        raise UserError(
+            f"normalise: a random policy led {name} to where its observation is not finite or too large to be squared"
+        )
+    return running.statistics()
+
+
+class Running:
+    """Mean and squared deviations of states that come in batches of any size (Welford's form, by batches).
+
+    Counted from the first state: an entry that never changes is then exactly zero, whatever its value.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.origin: NDArray[np.float64] = np.zeros(0)
+        self.mean: Any = 0.0
+        self.squares: Any = 0.0
+
+    def add(self, states: NDArray[np.float64]) -> None:
+        """Count a batch [states, entries] in."""
+        new = len(states)
+        if new == 0:
+            return
+        if self.count == 0:
+            self.origin = states[0].copy()
+        count = self.count + new
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is reported at the end
+            shifted = states - self.origin
+            mean = shifted.mean(axis=0)
+            away = mean - self.mean
+            self.squares = self.squares + ((shifted - mean) ** 2).sum(axis=0) + away**2 * (self.count * new / count)
+            self.mean = self.mean + away * (new / count)
+        self.count = count
+
+    def statistics(self) -> Statistics:
+        """The mean and the standard deviation, 1 where nothing has changed."""
+        std = np.sqrt(self.squares / self.count)
+        std[std == 0.0] = 1.0
+        return tuple((self.origin + self.mean).tolist()), tuple(std.tolist())
+
+
+def _visited_by_one(
+    env: SingleEnv, actions: spaces.Space[Any], rollouts: int, steps: int, seed: int
+) -> Iterator[NDArray[np.float64]]:
+    """What a single environment shows after each step, as batches of one."""
+    for rollout in range(rollouts):
+        env.reset(seed=seed if rollout == 0 else None)
+        over = False
+        for _ in range(steps):
+            if over:
+                env.reset()
+            obs, _, terminated, truncated, _ = env.step(actions.sample())
+            over = bool(terminated or truncated)
+            yield np.array(obs, np.float64).reshape(1, -1)
+
+
+def _visited_by_many(
+    env: ManyEnv, name: str, actions: spaces.Space[Any], rollouts: int, steps: int, seed: int
+) -> Iterator[NDArray[np.float64]]:
+    """The same of a vector environment, in batches of the worlds that made a step, whatever its autoreset mode.
+
+    A step that only begins an episode (the next-step mode has such) shows a start, which does not count; its world
+    makes up for it, so that all of them give the same number of states.
+    """
+    said: Any = env.metadata.get("autoreset_mode")
+    mode = autoreset_mode_of(f"normalise: metadata of {name}", said)
+    for batch in range(-(-rollouts // env.num_envs)):
+        env.reset(seed=seed if batch == 0 else None)
+        over = np.zeros(env.num_envs, bool)
+        left = np.full(env.num_envs, steps)
+        while (left > 0).any():
+            if mode is AutoresetMode.DISABLED and over.any():
+                env.reset(options={"reset_mask": over})
+            obs, _, terminated, truncated, infos = env.step(actions.sample())
+            begun = over if mode is AutoresetMode.NEXT_STEP else np.zeros(env.num_envs, bool)
+            over = np.asarray(terminated, bool) | np.asarray(truncated, bool)
+            states = np.array(obs, np.float64).reshape(env.num_envs, -1)
+            if mode is AutoresetMode.SAME_STEP:  # the worlds that are over show their next start already
+                for k in np.flatnonzero(over).tolist():
+                    states[k] = _last(name, infos, k)
+            counts = (left > 0) & ~begun
+            left -= counts
+            yield states[counts]
+
+
+def _last(name: str, infos: dict[str, Any], world: int) -> NDArray[np.float64]:
+    """What a world showed in the step that ended its episode and began the next."""
+    last = infos["final_obs"][world] if "final_obs" in infos else None
+    if last is None:
+        raise UserError(f"normalise: {name} begins episodes in the same step, but left no infos['final_obs']")
+    return np.ravel(np.asarray(last, np.float64))
+
+
+def _make(name: str) -> SingleEnv:
+    try:
+        return gymnasium.make(name, disable_env_checker=True)
+    except (gymnasium.error.Error, ImportError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"normalise: {name!r} is no world of ours, and Gymnasium cannot make it: {reason}") from None
+
+
+def _checked_name(env: Any) -> str:
+    """What to call an environment, if it is one whose observations can be counted and whose actions can be drawn."""
+    if isinstance(env, VectorEnv):
+        observation, action = env.single_observation_space, env.single_action_space
+    elif isinstance(env, gymnasium.Env):
+        observation, action = env.observation_space, env.action_space
+    else:
+        kind = type(env).__name__
+        raise UserError(f"normalise: env is of type {kind}; it must be a name, a gymnasium.Env or a VectorEnv")
+    name: str = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    if not isinstance(observation, spaces.Box):
+        raise UserError(
+            f"normalise: {name} observes a {type(observation).__name__}; it must be a Box, "
+            "such as Gymnasium's wrapper FlattenObservation makes"
+        )
+    if not isinstance(action, ACTIONS):
+        known = ", ".join(kind.__name__ for kind in ACTIONS)
+        raise UserError(f"normalise: {name} acts by a {type(action).__name__}; it must be one of {known}")
+    return name

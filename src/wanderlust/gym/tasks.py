@@ -1,0 +1,208 @@
+"""Tasks as Gymnasium environments: one world of a task, or many on the engine `c`, moved by the body's own actions."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, cast
+
+import gymnasium
+import jax
+import numpy as np
+from gymnasium.spaces import Box, Space
+from gymnasium.vector import AutoresetMode
+from jaxtyping import Array, Bool, Int
+from numpy.typing import NDArray
+
+from wanderlust.config import EnvConfig
+from wanderlust.downstream import episodes
+from wanderlust.downstream.episodes import Episode, Held
+from wanderlust.downstream.tasks import Task, make_task
+from wanderlust.envs import SelfStepping, World, WorldState, make_engine, make_world
+from wanderlust.envs.base import LARGEST
+from wanderlust.envs.worlds.body import Body
+from wanderlust.errors import UserError
+from wanderlust.gym.base import EpisodicVectorEnv, Moved, autoreset_mode_of, check_counts, episode_key
+from wanderlust.registry import WORLDS
+from wanderlust.train.autoreset import where_worlds
+
+
+class Programs(NamedTuple):
+    """What is compiled for batches of a world and a task."""
+
+    draw: Callable[..., Episode]
+    """Episodes from seeds (in two halves) and numbers."""
+    start: Callable[..., tuple[Episode, Array]]
+    """The same in marked worlds only; and what all of them observe."""
+    hold: Callable[..., Held]
+    settle: Callable[..., tuple[Held, Array]]
+
+
+@functools.cache
+def _compiled(world: Any, task: Any) -> Programs:
+    """One set for all environments of a kind: whoever makes eight of them compiles once."""
+
+    def look(episode: Episode) -> Array:
+        return jax.vmap(lambda e: episodes.observe(world, task, e))(episode)
+
+    def draw(low: Int[Array, " n"], high: Int[Array, " n"], number: Int[Array, " n"]) -> Episode:
+        return jax.vmap(lambda *seed: episodes.begin(world, task, episode_key(*seed)))(low, high, number)
+
+    def start(mask: Bool[Array, " n"], old: Episode, *seed: Int[Array, " n"]) -> tuple[Episode, Array]:
+        episode = where_worlds(mask, draw(*seed), old)
+        return episode, look(episode)
+
+    def settle(so_far: Held, after: WorldState) -> tuple[Held, Array]:
+        now = episodes.settle(world, task, so_far, after)
+        return now, look(now.episode)
+
+    return Programs(jax.jit(draw), jax.jit(start), jax.jit(episodes.held), jax.jit(settle))
+
+
+class PlayingVectorEnv(EpisodicVectorEnv):
+    """Worlds in which a task is played; what an action is, and for how many control steps it holds, a subclass says.
+
+    An observation is the body's own and then the task's entries, raw. Rewards of the control steps are summed; an
+    episode that ends in between stops there. Infos say how many control steps a step took (``steps``), whether the
+    body fell (``fell``) and whether its physics broke down (``broken``), which truncates the episode at the last state
+    that was a number. A fall and a finished task terminate an episode, time that is up truncates it.
+    """
+
+    def __init__(
+        self,
+        task: Task[Any],
+        world: World,
+        action: Space[Any],
+        num_envs: int,
+        hold: int,
+        threads: int | None,
+        autoreset_mode: AutoresetMode | str,
+    ) -> None:
+        who = type(self).__name__
+        check_counts(who, num_envs=num_envs, hold=hold, threads=threads)
+        self.task, self.hold = task, hold
+        world = task.arrange(world)
+        self._obs_dim = world.spec.obs_dim
+        # Gymnasium asks for finite bounds. A body beyond these has broken down, and is not observed.
+        observation = Box(-LARGEST, LARGEST, (self._obs_dim + task.entries,), np.float32)
+        fps = round(1 / world.control_seconds) if isinstance(world, Body) else 1
+        super().__init__(num_envs, observation, action, autoreset_mode_of(who, autoreset_mode), fps)
+        self._cpu = jax.devices("cpu")[0]
+        self._obs = np.zeros((num_envs, self._obs_dim + task.entries), np.float32)
+        """What was last observed; never written to, so that it can be handed out."""
+        engine = make_engine(world, "auto" if isinstance(world, SelfStepping) else "c", threads)
+        self._step_bodies: Callable[..., WorldState] | None = jax.jit(engine.step) if engine.compiles else engine.step
+        self._programs = _compiled(cast(Hashable, world), cast(Hashable, task))
+        nobody = np.zeros(num_envs, np.uint32)
+        with jax.default_device(self._cpu):
+            self._episodes: Episode = self._programs.draw(nobody, nobody, nobody)  # until the first reset
+
+    def _act(self, actions: NDArray[Any], obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
+        """What the bodies do under actions held for so many steps, seeing this: the world's own observation."""
+        raise NotImplementedError
+
+    def _start(
+        self, mask: NDArray[np.bool_], low: NDArray[np.uint32], high: NDArray[np.uint32], episode: NDArray[np.uint32]
+    ) -> NDArray[np.float32]:
+        with jax.default_device(self._cpu):
+            self._episodes, obs = self._programs.start(mask, self._episodes, low, high, episode)
+        self._obs = np.asarray(obs)
+        return self._obs
+
+    def _move(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> Moved:
+        assert self._step_bodies is not None, "a closed environment is refused before"
+        obs = self._obs
+        with jax.default_device(self._cpu):
+            now = self._programs.hold(self._episodes, ~waiting)
+        for step in range(self.hold):
+            moves: Any = self._act(actions, obs[:, : self._obs_dim], step)  # on whatever device a policy is
+            with jax.default_device(self._cpu):
+                after = self._step_bodies(jax.device_get(now.episode.body), moves)
+                now, seen = self._programs.settle(now, after)
+            obs = np.asarray(seen)
+            if not np.any(now.running):
+                break
+        self._episodes, self._obs = now.episode, obs
+        outcome, steps = jax.device_get((now.outcome, now.steps))
+        facts = {"steps": steps, "fell": outcome.fell, "broken": outcome.broken}
+        return Moved(obs, outcome.reward.astype(np.float64), outcome.terminated, outcome.truncated, facts)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Let go of the threads."""
+        self._step_bodies = None
+
+
+class TaskVectorEnv(PlayingVectorEnv):
+    """Many worlds of a task; an action is the body's own, in [-1, 1]."""
+
+    def __init__(
+        self,
+        task: str,
+        num_envs: int = 1,
+        *,
+        threads: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        **changes: float,
+    ) -> None:
+        """Begin with `reset`.
+
+        Args:
+            task: its name, such as ``"ant-multi-goals"``.
+            num_envs: how many worlds.
+            threads: how many threads move them; all cores if not given. Results do not depend on it.
+            autoreset_mode: as in `wanderlust.make_vec`.
+            changes: numbers of the task that shall differ from the paper's, such as ``radius=1.0``.
+        """
+        made = make_task(task, **changes)
+        world = make_world(config_of(made))
+        action = Box(-1.0, 1.0, (world.spec.action_dim,), np.float32)
+        super().__init__(made, world, action, num_envs, 1, threads, autoreset_mode)
+
+    def _act(self, actions: NDArray[Any], obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
+        return actions
+
+
+class SingleEnv(gymnasium.Env[NDArray[np.float32], Any]):
+    """One world, as Gymnasium's other interface has it. ``reset(seed=s)`` begins as world 0 of the vector form does."""
+
+    def __init__(self, worlds: PlayingVectorEnv) -> None:
+        self.metadata = {"render_modes": [], "render_fps": worlds.metadata["render_fps"]}
+        self.observation_space, self.action_space = worlds.single_observation_space, worlds.single_action_space
+        self.task = worlds.task
+        self._worlds = worlds
+        self._over = True
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Begin an episode: the first of a seed, or the next one. There are no options."""
+        super().reset(seed=seed)
+        if options:
+            raise UserError(f"reset: unknown option {min(options)!r}; there are none")
+        obs, _ = self._worlds.reset(seed=None if seed is None else [seed])
+        self._over = False
+        return obs[0], {}
+
+    def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Make one step of an episode that is not over."""
+        if self._over:
+            raise gymnasium.error.ResetNeeded("call reset() before the first step() of an episode")
+        obs, reward, terminated, truncated, infos = self._worlds.step(np.asarray(action)[None])
+        self._over = bool(terminated[0] | truncated[0])
+        info = {name: values[0].item() for name, values in infos.items() if not name.startswith("_")}
+        return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), info
+
+    def close(self) -> None:
+        self._worlds.close()
+
+
+class TaskEnv(SingleEnv):
+    """One world of a task; an action is the body's own. ``gymnasium.make("wanderlust/AntGoal-v0")`` makes one."""
+
+    def __init__(self, task: str, **changes: float) -> None:
+        super().__init__(TaskVectorEnv(task, 1, threads=1, autoreset_mode=AutoresetMode.DISABLED, **changes))
+
+
+def config_of(task: Task[Any]) -> EnvConfig:
+    """The world a task is played in where no skills bring their own."""
+    config: EnvConfig = WORLDS.get(task.env).configure(task.env)
+    return config if task.env == "point" else dataclasses.replace(config, episode_length=task.horizon)

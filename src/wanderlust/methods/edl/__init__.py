@@ -1,0 +1,1 @@
+"""EDL: explore, discover, learn."""

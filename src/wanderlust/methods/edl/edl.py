@@ -1,0 +1,85 @@
+"""EDL: Explore, Discover and Learn (Campos et al., ICML 2020), its last stage: skills that reach given states.
+
+What comes before it is in `stages.py`: SMM explores (`smm.py`), and a VQ-VAE sums up the states it found in as many
+codes as there are skills (`vqvae.py`). A skill's goal is the state its code decodes to, and its reward log p(s'|z) of
+a normal around the goal, as wide as the states found lie around theirs. Nothing is learned here but the policy.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from wanderlust.config import EdlConfig
+from wanderlust.envs.spec import Transition
+from wanderlust.methods.base import Method, Metrics, discrete_only
+from wanderlust.methods.skills import SkillSpace
+from wanderlust.rl.nets import MLP, Linear
+
+# --- state -----------------------------------------------------------------------------------------------------
+
+
+class EdlState(NamedTuple):
+    """A goal for each skill."""
+
+    encoder: MLP
+    """One linear layer: weights are the goals, biases -||goal||^2 / 2, so that its outputs are half of -||s - goal||^2
+    but for what all skills have in common."""
+    spread: Float[Array, ""]
+    """The mean squared distance of the states that were found from their goals."""
+
+
+def with_goals(goals: Float[Array, "skills obs"], spread: Float[Array, ""]) -> EdlState:
+    """The state whose skill k is to reach the k-th of these observations."""
+    return EdlState(MLP((Linear(goals.T, -0.5 * jnp.sum(goals**2, axis=1)),), jax.nn.relu), spread)
+
+
+def without_spread(encoder: MLP) -> EdlState:
+    """A state known by its goals alone, which is all that choosing a skill needs: rewards are NaN."""
+    return EdlState(encoder, jnp.full((), jnp.nan))
+
+
+@dataclasses.dataclass(frozen=True)
+class Edl(Method):
+    """EDL of discrete skills."""
+
+    config: EdlConfig
+    skills: SkillSpace
+
+    def __post_init__(self) -> None:
+        discrete_only("edl", self.skills, 10)
+
+    def init(self, key: Key[Array, ""], obs_dim: int) -> EdlState:
+        """Goals come of the stages before; until then rewards are NaN, not something wrong."""
+        return with_goals(jnp.full((self.skills.size, obs_dim), jnp.nan), jnp.full((), jnp.nan))
+
+    # --- reward ------------------------------------------------------------------------------------------------
+
+    def reward(self, state: EdlState, batch: Transition) -> Float[Array, " batch"]:
+        """r = -||s' - goal of z||^2 / spread: -1 is what the states that were found would earn of their own goals."""
+        return -_squared_distance(state, batch) / state.spread
+
+    # --- update ------------------------------------------------------------------------------------------------
+
+    def update(self, state: EdlState, batch: Transition) -> tuple[EdlState, Metrics]:
+        """Goals stay as they are."""
+        return state, {"goal_distance": jnp.mean(jnp.sqrt(_squared_distance(state, batch)))}
+
+    # --- downstream --------------------------------------------------------------------------------------------
+
+    def represent(self, state: EdlState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
+        """-||s - goal||^2 / 2 for each skill, but for what all have in common: the largest is of the nearest goal."""
+        return jax.vmap(state.encoder)(obs)
+
+    def towards(
+        self, state: EdlState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
+    ) -> Float[Array, "batch skill"]:
+        """The skill whose own goal is nearest. The start plays no part."""
+        return jax.nn.one_hot(jnp.argmax(self.represent(state, goal), axis=1), self.skills.size)
+
+
+def _squared_distance(state: EdlState, batch: Transition) -> Float[Array, " batch"]:
+    goals = state.encoder.layers[0].weight.T
+    return jnp.sum((batch.next_obs - goals[jnp.argmax(batch.skill, axis=1)]) ** 2, axis=1)

@@ -1,0 +1,155 @@
+"""A VQ-VAE of states (van den Oord et al., 2017): EDL's second stage, which finds a state for each skill to reach.
+
+An encoder maps a state to the nearest of N codes, and a decoder rebuilds the state from it; so the decoded codes stand
+for all the states that were seen. Everything here is for one seed; callers map over seeds.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, Key
+
+from wanderlust.config import EdlConfig
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
+
+FARTHEST = 5.0
+"""Standard deviations from the mean beyond which the encoder sees all states alike."""
+
+
+class States(NamedTuple):
+    """The states to sum up."""
+
+    obs: Float[Array, "room obs"]
+    size: Int[Array, ""]
+    """How many of them there are; what follows is empty."""
+
+
+class VqVae(NamedTuple):
+    """The networks and the codes."""
+
+    encoder: MLP
+    decoder: MLP
+    codebook: Float[Array, "codes code"]
+
+
+class Scale(NamedTuple):
+    """Mean and standard deviation of every entry: the networks see standardised states, errors are those of states."""
+
+    mean: Float[Array, " obs"]
+    std: Float[Array, " obs"]
+
+
+class Fit(NamedTuple):
+    """A VQ-VAE that is being learned."""
+
+    model: VqVae
+    opt: optax.OptState
+    key: Key[Array, ""]
+
+
+# --- the model -------------------------------------------------------------------------------------------------
+
+
+def init(config: EdlConfig, codes: int, obs_dim: int, key: Key[Array, ""]) -> Fit:
+    """Fresh networks, and codes near zero."""
+    encoder, decoder, codebook, key = jax.random.split(key, 4)
+    model = VqVae(
+        init_mlp(encoder, (obs_dim, *config.hidden, config.code), GLOROT_UNIFORM),
+        init_mlp(decoder, (config.code, *config.hidden, obs_dim), GLOROT_UNIFORM),
+        jax.random.uniform(codebook, (codes, config.code), minval=-1.0 / codes, maxval=1.0 / codes),
+    )
+    return Fit(model, _optimizer(config).init(model), key)
+
+
+def scale_of(states: States) -> Scale:
+    """The statistics of the states there are."""
+    there = (jnp.arange(len(states.obs)) < states.size)[:, None]
+    count = jnp.maximum(states.size, 1)
+    mean = jnp.sum(jnp.where(there, states.obs, 0.0), axis=0) / count
+    variance = jnp.sum(jnp.where(there, (states.obs - mean[None]) ** 2, 0.0), axis=0) / count
+    return Scale(mean, jnp.sqrt(variance))
+
+
+def encode(model: VqVae, scale: Scale, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
+    """Before it is put in place of the nearest code."""
+    standardised = (obs - scale.mean[None]) / (scale.std[None] + 1e-6)
+    return jax.vmap(model.encoder)(jnp.clip(standardised, -FARTHEST, FARTHEST))
+
+
+def nearest(codebook: Float[Array, "codes code"], encoded: Float[Array, "batch code"]) -> Int[Array, " batch"]:
+    """Which code is nearest."""
+    return jnp.argmin(jnp.sum((encoded[:, None] - codebook[None]) ** 2, axis=2), axis=1)
+
+
+def decode(model: VqVae, scale: Scale, code: Float[Array, "batch code"]) -> Float[Array, "batch obs"]:
+    """The states that codes stand for."""
+    return scale.mean[None] + scale.std[None] * jax.vmap(model.decoder)(code)
+
+
+# --- loss and update -------------------------------------------------------------------------------------------
+
+
+def loss(
+    model: VqVae, scale: Scale, obs: Float[Array, "batch obs"], commitment: float
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """||s - rebuilt||^2 + ||sg(e) - c||^2 + commitment ||e - sg(c)||^2, averaged over the batch; and the first of them.
+
+    e is an encoded state, c the code nearest to it. The decoder's gradient passes to the encoder as if e were c.
+    """
+    encoded = encode(model, scale, obs)
+    code = model.codebook[nearest(model.codebook, encoded)]
+    straight_through = encoded + jax.lax.stop_gradient(code - encoded)
+    error = _squared(obs, decode(model, scale, straight_through))
+    codes_follow = _squared(jax.lax.stop_gradient(encoded), code)
+    encoder_commits = _squared(encoded, jax.lax.stop_gradient(code))
+    return error + codes_follow + commitment * encoder_commits, error
+
+
+def _squared(a: Float[Array, "batch n"], b: Float[Array, "batch n"]) -> Float[Array, ""]:
+    return jnp.mean(jnp.sum((a - b) ** 2, axis=1))
+
+
+def fit(config: EdlConfig, states: States, fitted: Fit, steps: Int[Array, ""]) -> tuple[Fit, Float[Array, ""]]:
+    """So many gradient steps, on batches drawn with replacement; and the mean error of a state over them."""
+    scale, optimizer = scale_of(states), _optimizer(config)
+
+    def step(_: int, carry: tuple[Fit, Float[Array, ""]]) -> tuple[Fit, Float[Array, ""]]:
+        (model, opt, key), total = carry
+        key, draw = jax.random.split(key)
+        obs = states.obs[jax.random.randint(draw, (config.code_batch,), 0, states.size)]
+        (_, error), grads = jax.value_and_grad(loss, has_aux=True)(model, scale, obs, config.commitment)
+        updates, opt = optimizer.update(grads, opt)
+        return Fit(optax.apply_updates(model, updates), opt, key), total + error
+
+    fitted, total = jax.lax.fori_loop(0, steps, step, (fitted, jnp.zeros(())))
+    return fitted, total / jnp.maximum(steps, 1)
+
+
+def _optimizer(config: EdlConfig) -> optax.GradientTransformation:
+    return optax.adam(config.learning_rate)
+
+
+# --- what comes of it ------------------------------------------------------------------------------------------
+
+
+class Summary(NamedTuple):
+    """What states were summed up in."""
+
+    goal: Float[Array, "codes obs"]
+    """The state each code stands for."""
+    share: Float[Array, " codes"]
+    """The share of the states that it stands for."""
+    spread: Float[Array, ""]
+    """The mean squared distance of a state from the one that stands for it."""
+
+
+def summed_up(model: VqVae, states: States) -> Summary:
+    """The goals, and how well they stand for the states."""
+    scale = scale_of(states)
+    there, count = jnp.arange(len(states.obs)) < states.size, jnp.maximum(states.size, 1)
+    goals, code = decode(model, scale, model.codebook), nearest(model.codebook, encode(model, scale, states.obs))
+    share = jnp.zeros(len(goals)).at[code].add(there / count)
+    spread = jnp.sum(jnp.where(there, jnp.sum((states.obs - goals[code]) ** 2, axis=1), 0.0)) / count
+    return Summary(goals, share, spread)

@@ -1,0 +1,1 @@
+"""IBOL: a linearizer, and skills on top of it."""

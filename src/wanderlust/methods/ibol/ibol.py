@@ -1,0 +1,243 @@
+"""IBOL: Information Bottleneck Option Learning (Kim, Park and Kim, ICML 2021), its upper level.
+
+It acts every few steps, by setting the goal that a frozen linearizer (`linearizer.py`) then follows. A sampling policy
+pi_s(goal|s, u), u ~ N(0, I), makes trajectories; an encoder q(z|trajectory) squeezes each into a few numbers, through
+an information bottleneck; and the skill policy pi(goal|s, z) learns to set the same goals again, given these numbers
+alone. What comes of it is the skill policy, with z ~ N(0, I). It learns from whole trajectories: no step has a reward.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Key
+
+from wanderlust.config import IbolConfig, StageConfig
+from wanderlust.errors import UserError
+from wanderlust.methods.base import Metrics, Trajectories, UpperLevel
+from wanderlust.methods.ibol.nets import BetaPolicy, Normal, TrajectoryEncoder, init_beta_policy, init_encoder
+from wanderlust.methods.skills import ContinuousSkills, SkillSpace
+
+AT_ONCE = 65_536
+"""Densities of `surprise` that are computed together: one after the other a GPU would wait for most of the time."""
+
+# --- state -----------------------------------------------------------------------------------------------------
+
+
+class Networks(NamedTuple):
+    """All that learns."""
+
+    sampling: BetaPolicy
+    skill: BetaPolicy
+    encoder: TrajectoryEncoder
+
+
+class Statistics(NamedTuple):
+    """Running mean and variance of the states that decisions are made in."""
+
+    mean: Float[Array, " obs"]
+    variance: Float[Array, " obs"]
+
+    def see(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
+        """An observation as all three networks see it."""
+        lead = (1,) * (obs.ndim - 1)
+        return (obs - self.mean.reshape(*lead, -1)) / (jnp.sqrt(self.variance).reshape(*lead, -1) + 1e-8)
+
+
+class IbolState(NamedTuple):
+    """Networks, what they see states by, and the optimiser."""
+
+    networks: Networks
+    statistics: Statistics
+    opt: optax.OptState
+
+
+class Lead(NamedTuple):
+    """What setting goals takes: one of the two policies."""
+
+    policy: BetaPolicy
+    statistics: Statistics
+
+
+class Terms(NamedTuple):
+    """What the objective is made of, one number for each trajectory."""
+
+    imitation: Float[Array, " episodes"]
+    """log pi(goal|s, z), mean over decisions and over z ~ q(z|trajectory)."""
+    divergence: Float[Array, " episodes"]
+    """KL(q(z|trajectory) || N(0, I)): the bottleneck."""
+    recovery: Float[Array, " episodes"]
+    """log q(u|trajectory)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ibol(UpperLevel):
+    """The upper level. Continuous skills only: the bottleneck is a normal distribution."""
+
+    config: IbolConfig
+    skills: SkillSpace
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.skills, ContinuousSkills) or self.skills.unit_length:
+            raise UserError("ibol cannot learn discrete skills: its encoder is a normal distribution; use --skills 2")
+
+    @property
+    def hold(self) -> int:
+        return self.config.block
+
+    @property
+    def upper(self) -> UpperLevel:
+        return self
+
+    @property
+    def lower(self) -> StageConfig:
+        return self.config.first
+
+    def init(self, key: Key[Array, ""], obs_dim: int) -> IbolState:
+        sampling, skill, encoder = jax.random.split(key, 3)
+        sizes = (obs_dim, self.skills.size, self.config.first.skills.size, self.config.hidden)
+        networks = Networks(
+            init_beta_policy(sampling, *sizes),
+            init_beta_policy(skill, *sizes),
+            init_encoder(encoder, obs_dim, self.skills.size, self.config.hidden),
+        )
+        statistics = Statistics(jnp.zeros(obs_dim), jnp.ones(obs_dim))
+        return IbolState(networks, statistics, self._optimizer.init(networks))
+
+    # --- acting ------------------------------------------------------------------------------------------------
+
+    def lead_sampling(self, state: IbolState) -> Lead:
+        """What makes the trajectories that are learned from."""
+        return Lead(state.networks.sampling, state.statistics)
+
+    def lead_skills(self, state: IbolState) -> Lead:
+        """What has been learned: it sets goals according to z."""
+        return Lead(state.networks.skill, state.statistics)
+
+    def goal(
+        self, lead: Lead, obs: Float[Array, " obs"], skill: Float[Array, " skill"], key: Key[Array, ""] | None
+    ) -> Float[Array, " goal"]:
+        """The goal set in a state: the likeliest, or one that is drawn if there is a key."""
+        goals = lead.policy(lead.statistics.see(obs), skill)
+        return goals.mode() if key is None else goals.sample(key)
+
+    # --- reward ------------------------------------------------------------------------------------------------
+
+    def returns(self, terms: Terms, surprise: Float[Array, " episodes"]) -> Float[Array, " episodes"]:
+        """What the sampling policy maximises: trajectories that skills can make again, of goals that differ."""
+        return self._bottleneck(terms) + self.config.spread * surprise
+
+    def _bottleneck(self, terms: Terms) -> Float[Array, " episodes"]:
+        """What encoder and skill policy maximise."""
+        c = self.config
+        return terms.imitation - c.bottleneck * terms.divergence + c.recovery * terms.recovery
+
+    def terms(self, networks: Networks, seen: Trajectories, noise: Float[Array, "samples episodes skill"]) -> Terms:
+        """The parts of the objective; `noise` stands for skills drawn from the encoder."""
+        codes: Normal = jax.vmap(networks.encoder)(seen.obs, seen.valid)
+
+        def imitated(noise: Float[Array, "episodes skill"]) -> Float[Array, " episodes"]:
+            log_density = decision_densities(networks.skill, seen, jax.vmap(Normal.sample)(codes, noise))
+            return over_time(log_density, seen.valid)
+
+        return Terms(
+            imitation=jnp.mean(jax.vmap(imitated)(noise), axis=0),
+            divergence=jax.vmap(Normal.divergence)(codes),
+            recovery=jax.vmap(Normal.log_density)(codes, seen.parameter),
+        )
+
+    def surprise(self, sampling: BetaPolicy, seen: Trajectories, key: Key[Array, ""]) -> Float[Array, " episodes"]:
+        """-log p(goal|s), mean over decisions; p is the mean density under parameters drawn anew for each decision."""
+
+        def one(key: Key[Array, ""]) -> Float[Array, "episodes time"]:
+            other = jax.random.normal(key, (*seen.valid.shape, self.skills.size))
+            return jax.vmap(jax.vmap(lambda s, u, g: sampling(s, u).log_density(g)))(seen.obs, other, seen.goal)
+
+        at_once = max(1, AT_ONCE // seen.valid.size)
+        logs = jax.lax.map(one, jax.random.split(key, self.config.alternatives), batch_size=at_once)
+        marginal = jax.nn.logsumexp(logs, axis=0) - jnp.log(float(self.config.alternatives))
+        return -over_time(marginal, seen.valid)
+
+    # --- loss and update ---------------------------------------------------------------------------------------
+
+    def loss(self, networks: Networks, seen: Trajectories, key: Key[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+        """Encoder and skill policy follow the gradient of their objective; the sampling policy that of REINFORCE.
+
+        Each has a share of its own in the sum: the returns are numbers to the sampling policy, and neither of the
+        others reads it.
+        """
+        noise_key, other_key = jax.random.split(key)
+        noise = jax.random.normal(noise_key, (self.config.samples, *seen.parameter.shape))
+        terms = self.terms(networks, seen, noise)
+        surprise = self.surprise(jax.lax.stop_gradient(networks.sampling), seen, other_key)
+        returns = jax.lax.stop_gradient(self.returns(terms, surprise))
+        log_density = decision_densities(networks.sampling, seen, seen.parameter)
+        likelihood = jnp.sum(jnp.where(seen.valid, log_density, 0.0), axis=1)
+        metrics = {"reward": returns, "surprise": surprise, **terms._asdict()}
+        judged = above_the_others(returns) if self.config.baseline else returns
+        loss = -jnp.mean(self._bottleneck(terms)) - jnp.mean(likelihood * judged)
+        return loss, {name: jnp.mean(value) for name, value in metrics.items()}
+
+    def learn(self, state: IbolState, batch: Trajectories, key: Key[Array, ""]) -> tuple[IbolState, Metrics]:
+        """One gradient step of all three networks."""
+        seen = batch._replace(obs=state.statistics.see(batch.obs))
+        grads, metrics = jax.grad(self.loss, has_aux=True)(state.networks, seen, key)
+        updates, opt = self._optimizer.update(grads, state.opt)
+        return state._replace(networks=optax.apply_updates(state.networks, updates), opt=opt), metrics
+
+    def follow(self, state: IbolState, batch: Trajectories) -> IbolState:
+        """Move the statistics by which states are seen, once all has been learned from what was seen by them."""
+        keep, old = self.config.statistics_keep, state.statistics
+        weight = (batch.valid / jnp.sum(batch.valid))[..., None]
+        mean = jnp.sum(weight * batch.obs, axis=(0, 1))
+        variance = jnp.sum(weight * (batch.obs - mean[None, None]) ** 2, axis=(0, 1))
+        apart = mean - old.mean  # two groups that are apart vary more together than either does
+        moved = Statistics(
+            old.mean + (1.0 - keep) * apart,
+            keep * old.variance + (1.0 - keep) * (variance + keep * apart**2),
+        )
+        return state._replace(statistics=moved)
+
+    @property
+    def _optimizer(self) -> optax.GradientTransformation:
+        return optax.adam(self.config.learning_rate)
+
+    # --- downstream --------------------------------------------------------------------------------------------
+
+    def represent(self, state: IbolState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
+        """The skill the encoder expects of a trajectory that is this one state."""
+        alone = jnp.ones(1, bool)
+        means: Array = jax.vmap(lambda s: state.networks.encoder(s[None], alone).mean)(state.statistics.see(obs))
+        return means
+
+    def towards(
+        self, state: IbolState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
+    ) -> Float[Array, "batch skill"]:
+        """There is none: its encoder knows skills by trajectories, not by places."""
+        raise UserError(
+            "ibol cannot choose a skill for a goal: its encoder knows skills by trajectories, not by places"
+        )
+
+
+def decision_densities(
+    policy: BetaPolicy, seen: Trajectories, skill: Float[Array, "episodes skill"]
+) -> Float[Array, "episodes time"]:
+    """log pi(goal|s, skill) of every decision, with one skill for each trajectory."""
+
+    def one(obs: Array, goal: Array, skill: Array) -> Array:
+        return jax.vmap(lambda o, g: policy(o, skill).log_density(g))(obs, goal)
+
+    return jax.vmap(one)(seen.obs, seen.goal, skill)
+
+
+def over_time(x: Float[Array, "episodes time"], valid: Bool[Array, "episodes time"]) -> Float[Array, " episodes"]:
+    """The mean over the decisions of each trajectory."""
+    return jnp.sum(jnp.where(valid, x, 0.0), axis=1) / jnp.maximum(jnp.sum(valid, axis=1), 1)
+
+
+def above_the_others(returns: Float[Array, " episodes"]) -> Float[Array, " episodes"]:
+    """By how much each exceeds the mean of all others, which does not depend on it: a baseline without a bias."""
+    count = returns.shape[0]
+    return (returns - jnp.mean(returns)) * (count / (count - 1))

@@ -1,0 +1,1 @@
+"""Pictures of a run, and the progress line of a command."""

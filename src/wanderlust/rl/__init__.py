@@ -1,0 +1,1 @@
+"""Networks, running statistics, SAC, PPO and replay; nothing here knows a method."""

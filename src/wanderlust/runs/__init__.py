@@ -1,0 +1,1 @@
+"""Runs on disk: folders, checkpoints, provenance, loading for use, the zoo."""

@@ -1,0 +1,175 @@
+"""Learned skills, ready to use: what `wanderlust.load` gives back."""
+
+import dataclasses
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wanderlust import train
+from wanderlust.downstream.controllers.zero_shot import choose_skill
+from wanderlust.envs import World
+from wanderlust.envs.spec import EnvSpec
+from wanderlust.errors import UserError
+from wanderlust.runs import learned
+from wanderlust.runs.learned import Learned, of_seed
+from wanderlust.runs.run import Run
+from wanderlust.runs.zoo import PREFIX, Entry, open_entry
+
+Source = Run | Entry
+"""Where skills are kept: both have a configuration, and a path where results go."""
+
+
+class Skills:
+    """The skills of one seed of a run, or of a zoo entry.
+
+    Observations are raw, as the environment gives them; arrays may be one example or a batch of them, and come back
+    as NumPy arrays of the same form.
+    """
+
+    def __init__(self, parts: train.Setup, learned: Learned) -> None:
+        self._parts = parts
+        self._learned = learned
+        self._act, self._decide, self._follow = (
+            jax.jit(partial(function, parts)) for function in (train.actions, train.decide, train.follow)
+        )
+        self._phi = jax.jit(partial(_phi, parts))
+        self._towards = jax.jit(partial(choose_skill, parts))
+        self._nearest = jax.jit(jax.vmap(parts.skills.nearest))
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Sizes, position entries and normalisation of the environment."""
+        return self._parts.world.spec
+
+    @property
+    def world(self) -> World:
+        """The world they were learned in."""
+        return self._parts.world
+
+    @property
+    def skill_dim(self) -> int:
+        """Length of a skill vector z."""
+        return self._parts.skills.size
+
+    @property
+    def discrete(self) -> bool:
+        """Whether a skill is one of `skill_dim`, and not a vector."""
+        return self._parts.config.skills.kind == "discrete"
+
+    def sample(self, n: int, seed: int = 0) -> NDArray[np.float32]:
+        """Draw `n` skills from the prior: [n, skill_dim]; one-hot rows for discrete skills."""
+        if n < 1:
+            raise UserError(f"cannot sample {n} skills; ask for at least 1")
+        return np.asarray(jax.vmap(self._parts.skills.sample)(jax.random.split(jax.random.key(seed), n)))
+
+    def nearest(self, z: ArrayLike) -> NDArray[np.float32]:
+        """The skills nearest to any vectors `z`: of length 1 where all skills are, one-hot rows for discrete ones."""
+        batch, single = self._batch(z, self.skill_dim, "z")
+        return _unbatch(self._nearest(batch), single)
+
+    def act(self, obs: ArrayLike, z: ArrayLike, seed: int | None = None) -> NDArray[np.float32]:
+        """The action in [-1, 1] that skill `z` takes at `obs`: its mode, or a sample if a seed is given.
+
+        An upper level decides anew at every call; to let its goals stand, `decide` and `follow`.
+        """
+        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
+        skill, key = self._skill(z, len(batch)), None if seed is None else jax.random.key(seed)
+        return _unbatch(self._act(self._learned.policy, batch, skill, key), single)
+
+    @property
+    def decides_every(self) -> int:
+        """Steps for which the goals stand that the upper level of a method like IBOL sets; 0 if there is none."""
+        return self._parts.goals_stand
+
+    def decide(self, obs: ArrayLike, z: ArrayLike) -> NDArray[np.float32]:
+        """What skill `z` orders from `obs` on: itself, and the goal that an upper level sets here."""
+        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
+        skill = self._skill(z, len(batch))
+        return _unbatch(
+            self._decide(self._learned.policy, batch, skill) if self.decides_every else skill.copy(), single
+        )
+
+    def follow(self, obs: ArrayLike, orders: ArrayLike) -> NDArray[np.float32]:
+        """The mode action at `obs` under orders that were decided there or some steps earlier."""
+        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
+        ordered, _ = self._batch(orders, self._parts.orders.size, "orders")
+        return _unbatch(self._follow(self._learned.policy, batch, self._rows(ordered, len(batch), "orders")), single)
+
+    def phi(self, obs: ArrayLike) -> NDArray[np.float32]:
+        """Where an observation lies on the learned map."""
+        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
+        return _unbatch(self._phi(self._learned, batch), single)
+
+    def towards(self, obs: ArrayLike, goal: ArrayLike) -> NDArray[np.float32]:
+        """The skill that leads from `obs` to `goal`, a position (its entries are `spec.groups["position"]`)."""
+        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
+        goals, _ = self._batch(goal, len(self.spec.groups["position"]), "goal")
+        goals = self._rows(goals, len(batch), "goal")
+        return _unbatch(self._towards(self._learned, batch, goals), single)
+
+    def _batch(self, x: ArrayLike, size: int, name: str) -> tuple[NDArray[np.float32], bool]:
+        array = np.asarray(x, np.float32)
+        if array.ndim not in (1, 2) or array.shape[-1] != size:
+            raise UserError(f"{name} has shape {array.shape}; it must be ({size},) or (n, {size})")
+        return np.atleast_2d(array), array.ndim == 1
+
+    def _rows(self, array: NDArray[np.float32], count: int, name: str) -> NDArray[np.float32]:
+        """One row for each of `count` observations: as many as that, or one for all."""
+        if len(array) not in (1, count):
+            raise UserError(f"{name} has {len(array)} rows for {count} observations; give one row, or one for each")
+        return np.broadcast_to(array, (count, array.shape[1]))
+
+    def _skill(self, z: ArrayLike, count: int) -> NDArray[np.float32]:
+        """A skill vector per row. A whole number names a discrete skill."""
+        array = np.asarray(z)
+        if self.discrete and np.issubdtype(array.dtype, np.integer) and array.ndim == 0:
+            if not 0 <= array < self.skill_dim:
+                raise UserError(f"there is no skill {array}; this run has skills 0 to {self.skill_dim - 1}")
+            array = np.eye(self.skill_dim, dtype=np.float32)[array]
+        return self._rows(self._batch(array, self.skill_dim, "z")[0], count, "z")
+
+
+def load(run: Source | Path | str, seed: int = 0) -> Skills:
+    """Load skills: of a run, from its newest checkpoint, or of a zoo entry, e.g. ``"zoo:ant"``.
+
+    `seed` counts from 0 within the run; a zoo entry has one.
+    """
+    source = run if isinstance(run, Source) else open_source(run)
+    check_seed(source, seed)
+    parts = train.assemble(dataclasses.replace(source.config, engine="auto"))  # nothing is moved here
+    return Skills(parts, of_seed(load_learner(source, parts)[1], seed))
+
+
+def open_source(where: Path | str, out: Path | None = None) -> Source:
+    """The run in a folder, or the zoo entry that ``zoo:NAME`` names, whose results then go to `out`."""
+    text = str(where)
+    if text.startswith(PREFIX):
+        return open_entry(text.removeprefix(PREFIX), out)
+    if out is not None:
+        raise UserError(f"--out is for zoo entries: what comes of {where} goes into its own folder")
+    return Run.open(where)
+
+
+def check_seed(source: Source, seed: int) -> None:
+    """Refuse a seed that is not there."""
+    if not 0 <= seed < source.config.seeds:
+        name = f"{PREFIX}{source.name}" if isinstance(source, Entry) else source.path
+        raise UserError(f"{name} has no seed {seed}; it has {source.config.seeds}, counted from 0")
+
+
+def load_learner(source: Source, parts: train.Setup) -> tuple[int, Learned]:
+    """The epoch it is from, and what all seeds have learned by then, with their seed axis."""
+    return source.load(parts) if isinstance(source, Entry) else learned.from_run(source, parts)
+
+
+def _phi(parts: train.Setup, learned: Learned, obs: Any) -> Any:
+    return parts.method.represent(learned.method, parts.view.for_method(obs))
+
+
+def _unbatch(x: Any, single: bool) -> NDArray[np.float32]:
+    array = np.asarray(x)
+    return array[0] if single else array

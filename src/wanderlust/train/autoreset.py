@@ -1,0 +1,139 @@
+"""Episodes over many environments: skills, autoreset and time limits, whatever engine steps them."""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, cast
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from wanderlust.envs.base import World, WorldState, sane
+from wanderlust.envs.spec import Transition
+from wanderlust.methods.skills import SkillSpace
+
+T = TypeVar("T")
+
+
+class EnvState(NamedTuple):
+    """A batch of environments between two steps."""
+
+    state: WorldState
+    skill: Float[Array, "worlds skill"]
+    age: Int[Array, " worlds"]
+    start: Float[Array, "worlds obs"] | tuple[()] = ()
+    """What was observed when the episode began, if that is to be kept (`Transition.start`)."""
+
+
+def begin(world: World, skills: SkillSpace, key: Key[Array, ""], count: int, keeps_start: bool = False) -> EnvState:
+    """Start `count` episodes, each with a skill of its own."""
+    start, draw = jax.random.split(key)
+    state = jax.vmap(world.initial)(jax.random.split(start, count))
+    return EnvState(
+        state=state,
+        skill=jax.vmap(skills.sample)(jax.random.split(draw, count)),
+        age=jnp.zeros(count, jnp.int32),
+        start=jax.vmap(world.observe)(state) if keeps_start else (),
+    )
+
+
+def begin_all(
+    world: World, skills: SkillSpace, keys: Key[Array, " seeds"], count: int, keeps_start: bool = False
+) -> EnvState:
+    """Start `count` episodes of every seed."""
+    return jax.vmap(lambda key: begin(world, skills, key, count, keeps_start))(keys)
+
+
+def autoreset(world: World, led: EnvState, fresh: Callable[[], EnvState] | None) -> EnvState:
+    """Environments after a step that led to these states; their age is still that before the step.
+
+    Arrays lead with a seed axis. `fresh` draws new episodes, and only in steps in which one ends: drawing costs more
+    than stepping small environments. Without it, an environment whose episode has ended waits: its age stays at the
+    episode's length.
+    """
+    terminated, truncated = _ends(world, led.age, led.state)
+    done = terminated | truncated
+    ongoing = led._replace(age=led.age + 1)
+    if fresh is None:
+        over = done | (led.age >= world.spec.episode_length)
+        return ongoing._replace(age=jnp.where(over, world.spec.episode_length, ongoing.age))
+    return cast(EnvState, jax.lax.cond(jnp.any(done), lambda w: where_worlds(done, fresh(), w), lambda w: w, ongoing))
+
+
+def transitions(world: World, before: EnvState, action: Float[Array, "*batch action"], after: WorldState) -> Transition:
+    """The transitions of a step; arrays lead with two axes."""
+    terminated, truncated = _ends(world, before.age, after)
+    observe = jax.vmap(jax.vmap(world.observe))
+    return Transition(
+        obs=observe(before.state),
+        action=action,
+        next_obs=observe(after),
+        skill=before.skill,
+        terminated=terminated,
+        truncated=truncated,
+        start=before.start,
+    )
+
+
+def _ends(world: World, age: Array, after: WorldState) -> tuple[Array, Array]:
+    """Which episodes a step ends: by the world, and by the time limit."""
+    terminated = jax.vmap(jax.vmap(world.terminated))(after)
+    return terminated, (age + 1 >= world.spec.episode_length) & ~terminated
+
+
+def drift(collected: Transition, age: Int[Array, "steps *worlds"], block: int) -> Float[Array, "steps *worlds obs"]:
+    """The change of the observation per step over the block of steps that each step of a collection belongs to.
+
+    An episode is cut into blocks of `block` steps by its age. A block that its episode ends is short, and counts as if
+    the rest of it had changed nothing. One of which the collection holds a piece is judged by that piece.
+    """
+    steps = age.shape[0]
+    at = jnp.broadcast_to(jnp.arange(steps).reshape(-1, *[1] * (age.ndim - 1)), age.shape)
+    whole_from = age % block == 0
+    whole_to = ((age + 1) % block == 0) | collected.terminated | collected.truncated
+    first = jax.lax.cummax(jnp.where(whole_from, at, 0), axis=0)
+    last = jax.lax.cummin(jnp.where(whole_to, at, steps - 1), axis=0, reverse=True)
+
+    def pick(x: Array, index: Array) -> Array:
+        return jnp.take_along_axis(x, index.reshape(index.shape + (1,) * (x.ndim - index.ndim)), axis=0)
+
+    whole = pick(whole_from, first) & pick(whole_to, last)
+    length = jnp.where(whole, block, last - first + 1)
+    return (pick(collected.next_obs, last) - pick(collected.obs, first)) / length[..., None]
+
+
+class Diverged(NamedTuple):
+    """NaN guard: the first environment of each seed whose physics broke down, and what led there."""
+
+    found: Bool[Array, " seeds"]
+    before: WorldState
+    action: Float[Array, "seeds action"]
+
+
+def no_divergence(world: World) -> Diverged:
+    """The record of one seed before anything went wrong."""
+    state = jax.eval_shape(world.initial, jax.random.key(0))
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), state)
+    return Diverged(jnp.zeros((), bool), zeros, jnp.zeros(world.spec.action_dim))
+
+
+def guard(
+    so_far: Diverged,
+    before: WorldState,
+    action: Float[Array, "seeds worlds action"],
+    after: WorldState,
+    running: Bool[Array, "seeds worlds"],
+) -> Diverged:
+    """Keep the first environment whose physics broke down in this step, of those whose episode was running."""
+
+    def one_seed(so_far: Diverged, before: WorldState, action: Array, after: WorldState, running: Array) -> Diverged:
+        bad = running & ~sane(after)
+        first = jnp.argmax(bad)
+        here = Diverged(bad[first], jax.tree.map(lambda x: x[first], before), action[first])
+        return jax.tree.map(lambda old, new: jnp.where(bad[first] & ~so_far.found, new, old), so_far, here)
+
+    return jax.vmap(one_seed)(so_far, before, action, after, running)
+
+
+def where_worlds(mask: Bool[Array, "*worlds"], yes: T, no: T) -> T:
+    """Pick whole worlds from one of two batches."""
+    return jax.tree.map(lambda y, n: jnp.where(mask.reshape(mask.shape + (1,) * (y.ndim - mask.ndim)), y, n), yes, no)

@@ -1,0 +1,364 @@
+"""One run from its folder to its evaluation: train in chunks, log, save, stop cleanly, go on."""
+
+import dataclasses
+import os
+import shlex
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import jax
+import numpy as np
+
+from wanderlust import train
+from wanderlust.bench import breakdown
+from wanderlust.config import Engine, EnvConfig, RunConfig, StagedConfig
+from wanderlust.envs import choose_engine, devices, make_engine, make_world, overflow_of
+from wanderlust.envs.engines.warp import WarpEngine
+from wanderlust.envs.mjcf import muted
+from wanderlust.errors import UserError
+from wanderlust.evaluation.metrics import coverage, summarise
+from wanderlust.report.progress import Progress, progress
+from wanderlust.runs.run import Run
+from wanderlust.train import memory
+from wanderlust.train.autoreset import Diverged
+
+PROBE_EPISODES = 200
+"""Random-skill episodes behind the coverage in metrics.jsonl."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a call of `run_training` ended."""
+
+    epoch: int
+    reason: str
+    """`finished`, `budget` or `interrupted`."""
+    stage: str = ""
+    """Which one it ended in, if it was not the last (`stages.py`)."""
+
+
+def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:
+    """Train a run from its last checkpoint until it is finished, its budget is spent or Ctrl-C is pressed.
+
+    It stops only between chunks of `log_every` epochs, so that a run that was stopped and one that was not compute
+    the same thing; whatever the reason, a checkpoint is left behind.
+    """
+    with run.held(), ctrl_c() as pressed, muted():
+        return _train(run, budget_seconds, pressed, quiet)
+
+
+@dataclass
+class _Clock:
+    """Seconds a run has taken, also before it was resumed."""
+
+    began: float
+    before: float
+    """In all, before this command."""
+    trained: float
+    """In training alone: without compilation, without looking at the skills."""
+
+    @property
+    def now(self) -> float:
+        return self.before + time.monotonic() - self.began
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.trained += time.monotonic() - began
+
+
+def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], quiet: bool) -> Outcome:
+    began, total = time.monotonic(), run.config.schedule.epochs
+    parts = _assemble(run.config)
+    config = parts.config
+    run = dataclasses.replace(run, config=config)
+    epoch, state = last_state(run, parts)
+    run.rewind(epoch)
+    if epoch >= total:
+        return Outcome(epoch, "finished")
+    if epoch > 0:
+        run.resumed()
+    last = (run.metrics() or [{}])[-1]
+    steps = last.get("env_steps", 0)
+    spent = _Clock(began, last.get("seconds", 0.0), last.get("train_seconds", 0.0))
+    advance = train.make_driver(parts)
+    probe = train.make_probe(parts, PROBE_EPISODES)
+    position = list(parts.world.spec.groups["position"])
+    first, unseen = True, True
+    covered: list[int] = next((row["coverage"] for row in reversed(run.metrics()) if "coverage" in row), [])
+
+    with progress(total, "epoch", first=epoch, quiet=quiet) as line:
+        _introduce(line, parts)
+        state = _compile(line, parts, advance, state)
+        line.restart(epoch)
+        while True:
+            count = min(config.log_every - epoch % config.log_every, total - epoch)
+            trained = spent.trained
+            with spent.training():
+                state, metrics = jax.block_until_ready(advance(state, count))
+            values = {name: np.asarray(v, float).tolist() for name, v in metrics.items()}
+            _stop_if_broken(run, parts, epoch + count, state.diverged, values)
+            epoch += count
+            left = budget_seconds - (time.monotonic() - began) if budget_seconds is not None else None
+            reason = _reason(epoch == total, pressed(), left)
+            looks = reason is not None or epoch % (config.log_every * config.look_every) == 0
+            if looks:
+                what = f"playing {PROBE_EPISODES} random skills, and compiling that"
+                skill_policy = train.skill_policy(parts, state.learner)
+                with _told(line, what) if unseen else nullcontext():
+                    covered = [coverage(x[..., position]) for x in np.asarray(probe(skill_policy).obs)]
+                parts.engine.check()
+                unseen = False
+            steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
+            row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if looks else {})}
+            run.log({**row, "train_seconds": round(spent.trained, 3), "seconds": round(spent.now, 3)})
+            _show(line, row, covered, count / max(spent.trained - trained, 1e-9), left)
+            if first:
+                line.restart(epoch)  # the first chunk waited for compilation: it is no measure of the time left
+            first = False
+            if reason is not None or epoch % config.checkpoint_every == 0:
+                run.save(epoch, train.to_save(state))
+            if reason is not None:
+                return Outcome(epoch, reason)
+
+
+def _reason(finished: bool, pressed: bool, left: float | None) -> str | None:
+    """Why to stop here, if at all."""
+    if finished:
+        return "finished"
+    if pressed:
+        return "interrupted"
+    return "budget" if left is not None and left <= 0 else None
+
+
+def _assemble(config: RunConfig) -> train.Setup:
+    """The parts of a run, its engine named; a driver that cannot work with it is refused."""
+    parts = train.assemble(config)
+    if config.driver == "fused" and not parts.engine.compiles:
+        raise UserError(
+            f"--driver fused compiles the physics with everything else, which the engine {parts.engine.name} cannot "
+            "do; leave it out, or use --driver split"
+        )
+    return dataclasses.replace(parts, config=dataclasses.replace(config, engine=parts.engine.name))
+
+
+def last_state(run: Run, parts: train.Setup) -> tuple[int, train.TrainState]:
+    """The newest checkpoint of a run, and its epoch; without one, how training begins."""
+    if not run.checkpoints():
+        return 0, train.init(parts)
+    epoch, saved = run.load(train.saved_form(parts))
+    return epoch, train.restore(parts, saved)
+
+
+# --- what is said before training begins -----------------------------------------------------------------------------
+
+
+def _introduce(line: Progress, parts: train.Setup) -> None:
+    """Which engine, and how much memory."""
+    _say(line, describe_engine(parts.config.env, parts.config.engine, "as configured"))  # by a recipe, a file, a flag
+    _say(line, f"memory: {memory.count(parts, PROBE_EPISODES)}; {memory.room(parts)}")
+
+
+def _compile(line: Progress, parts: train.Setup, advance: train.Advance, state: train.TrainState) -> train.TrainState:
+    """Compile ahead of training, so that its time is known and kept apart."""
+    if isinstance(parts.engine, WarpEngine):
+        with _told(line, "loading the physics kernels (a minute the first time on this machine)"):
+            for worlds in (parts.config.schedule.worlds, PROBE_EPISODES):
+                parts.engine.prepare(worlds * parts.config.seeds)
+    with _told(line, "compiling the training program, or fetching it from the cache"):
+        state, _ = jax.block_until_ready(advance(state, 0))
+    return state
+
+
+def _say(line: Progress, text: str) -> None:
+    """A line that stays, above the one that moves."""
+    line.console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+@contextmanager
+def _told(line: Progress, what: str) -> Iterator[None]:
+    """Say what is being waited for, and afterwards how long it took."""
+    line.note(what)
+    began = time.monotonic()
+    yield
+    _say(line, f"{what}: {time.monotonic() - began:.1f} s")
+
+
+def describe_engine(env: EnvConfig, engine: Engine = "auto", otherwise: str = "asked for") -> str:
+    """One line: what will move the worlds, and why; `otherwise` is why it is not what `auto` stands for here."""
+    world = make_world(env)
+    name = make_engine(world, engine).name  # refuses what cannot be
+    picked, why = choose_engine(world)
+    return f"engine: {name} ({why if name == picked else otherwise})"
+
+
+# --- what must not go on ---------------------------------------------------------------------------------------------
+
+
+def _stop_if_broken(
+    run: Run, parts: train.Setup, epoch: int, diverged: Diverged, values: dict[str, list[float]]
+) -> None:
+    """A run that went wrong must not overwrite its last good checkpoint.
+
+    An overflow comes last, and is added to whatever else there is: a body that breaks down is thrown into more contacts
+    and limits than there is room for, so the overflow alone would hide the state to look at.
+    """
+    overflow = overflow_of(parts.engine)
+    also = f"; {overflow}" if overflow else ""
+    sane = np.isfinite(diverged.action).all(axis=1)  # a policy that has diverged is none of the engine's business
+    found = np.asarray(diverged.found) & sane
+    if found.any():
+        file = run.broken / f"epoch-{epoch:08d}.safetensors"
+        seeds = parts.config.seed + np.flatnonzero(found)
+        breakdown.Broken(
+            breakdown.Origin(parts.config.env, parts.engine.name, epoch),
+            seed=seeds.astype(np.int32),
+            physics=np.asarray(diverged.before.physics)[found],
+            action=np.asarray(diverged.action)[found],
+        ).write(file)
+        raise UserError(
+            f"the physics of {parts.config.env.name} broke down before epoch {epoch} (seed "
+            f"{', '.join(map(str, seeds))}): a state is not finite, or beyond 1e10; the one before is in {file}, and "
+            f"`wanderlust replay {shlex.quote(str(file))} --engine {parts.engine.name}` shows where it goes wrong"
+            f"{also} ({_kept(run)})"
+        )
+    bad = [name for name, v in values.items() if not np.all(np.isfinite(v))] + ["actions"] * (not sane.all())
+    if bad:
+        raise UserError(
+            f"training diverged before epoch {epoch}: {', '.join(bad)} not finite; smaller learning rates may help"
+            f"{also} ({_kept(run)})"
+        )
+    if overflow:
+        raise UserError(f"before epoch {epoch} {overflow} ({_kept(run)})")
+
+
+def _kept(run: Run) -> str:
+    if not run.checkpoints():
+        return "there was no checkpoint yet"
+    return f"the last good checkpoint is kept in {run.path / 'checkpoints'}"
+
+
+def _show(
+    line: Progress, row: dict[str, Any], covered: list[int], epochs_per_second: float, left: float | None
+) -> None:
+    pace = epochs_per_second * sum(row["steps"])
+    facts = f"{row['env_steps']:,} steps  {pace:,.0f} steps/s  reward {summarise(row['reward']).mean:.3f}"
+    if covered:
+        facts += f"  coverage {summarise(list(map(float, covered))).mean:.0f}"
+    line.update(row["epoch"], facts, left)
+
+
+@contextmanager
+def ctrl_c() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C asks to stop at the end of the chunk; the second stops at once."""
+    asked = False
+
+    def handler(signum: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        words = "stopping at the end of this chunk of epochs; Ctrl-C again stops at once, back to the last checkpoint\n"
+        os.write(2, words.encode())  # a signal may come while something else is being printed
+
+    try:
+        before = signal.signal(signal.SIGINT, handler)
+    except ValueError:  # not the main thread: leave Ctrl-C to whoever has it
+        yield lambda: False
+        return
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def settle(config: RunConfig, driver_follows: bool = True) -> RunConfig:
+    """The same run with the engine that `auto` stands for here, and the driver that suits it."""
+    devices.prepare(config.seeds)
+    engine = make_engine(make_world(config.env), config.engine)
+    driver = config.driver if not driver_follows else "fused" if engine.compiles else "split"
+    return dataclasses.replace(config, engine=engine.name, driver=driver)
+
+
+def start(config: RunConfig, out: Path | None, begin_with: Path | None = None) -> Run:
+    """Make the folder of a new run; it may begin with what another one has learned."""
+    config = checked(config)
+    if begin_with is None:
+        return Run.create(out or default_folder(config), config)
+    other, parts = Run.open(begin_with), _assemble(config)
+    _check_alike(other, config)
+    try:
+        epoch, learner = other.load(jax.eval_shape(lambda: train.init(parts)).learner, part="learner", own=False)
+    except UserError as error:
+        raise UserError(f"--begin-with {begin_with}: {error}") from None
+
+    def fill(run: Run) -> None:
+        run.save(0, train.to_save(train.init(parts)._replace(learner=learner)))
+        run.began_with(other, epoch)
+
+    return Run.create(out or default_folder(config), config, fill)
+
+
+def _check_alike(other: Run, config: RunConfig) -> None:
+    """Refuse to begin with what was learned of something else."""
+    if isinstance(config.method, StagedConfig):
+        raise UserError(f"--begin-with is for methods of one stage; {config.method} begins with a stage of its own")
+
+    def what(config: RunConfig) -> dict[str, str]:
+        named = {"environment": config.env.name, "method": config.method, "skills": config.skills}
+        return {name: str(value) for name, value in (named | {"seeds": config.seeds}).items()}
+
+    theirs, ours = what(other.config), what(config)
+    if apart := [name for name in ours if ours[name] != theirs[name]]:
+        said = ", ".join(f"{name} {theirs[name]} and not {ours[name]}" for name in apart)
+        raise UserError(f"--begin-with {other.path}: it has {said}; choose a run of the same")
+
+
+def checked(config: RunConfig) -> RunConfig:
+    """The same with its engine named; whatever cannot be built, or does not fit the machine, is refused."""
+    devices.prepare(config.seeds)
+    parts = _assemble(config)
+    _check_memory(parts)
+    return parts.config
+
+
+def resume(path: Path, engine: Engine | None = None) -> Run:
+    """Open the folder of a run to go on with it, if need be on another engine. Its config.json stays as it is."""
+    run = Run.open(path)
+    devices.prepare(run.config.seeds)
+    if engine is not None:
+        run = dataclasses.replace(run, config=settle(dataclasses.replace(run.config, engine=engine)))
+    elif needs_gpu(run.config):
+        raise UserError(
+            f"{run.path} is a run of the engine warp, which needs a GPU, and JAX sees none here; add --engine c to go "
+            "on with MuJoCo on the CPU"
+        )
+    _check_memory(_assemble(run.config))
+    return run
+
+
+def needs_gpu(config: RunConfig) -> bool:
+    """Whether a run is meant for a GPU and there is none."""
+    return config.engine == "warp" and jax.default_backend() == "cpu"
+
+
+def _check_memory(parts: train.Setup) -> None:
+    """Refuse a run that would not fit the machine."""
+    memory.check(memory.count(parts, PROBE_EPISODES), memory.room(parts), parts.config.seeds)
+
+
+def default_folder(config: RunConfig) -> Path:
+    """runs/<date>-<time>-<what>, with a number if that is taken."""
+    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{config.name}"
+    path, n = Path("runs") / stem, 1
+    while path.exists():
+        n += 1
+        path = Path("runs") / f"{stem}-{n}"
+    return path

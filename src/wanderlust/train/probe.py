@@ -1,0 +1,149 @@
+"""Probes of a learner: whole episodes of given skills."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from wanderlust.envs import Engine, World
+from wanderlust.envs.base import sane
+from wanderlust.envs.spec import Rollout
+from wanderlust.methods.skills import Orders
+from wanderlust.rl.sac import mode_actions, sample_actions
+from wanderlust.train.autoreset import where_worlds
+from wanderlust.train.rollout import Step, follow_goals, make_unroll, set_goals
+from wanderlust.train.state import Setup
+
+Player = Callable[[Any, Float[Array, "seeds worlds skill"], Key[Array, " seeds"]], Rollout]
+"""One episode per skill under every seed's policy (`skill_policy`); arrays of the rollout lead with the seed axis."""
+Choose = Callable[[Any, Float[Array, "worlds obs"], Float[Array, "worlds skill"], Key[Array, ""]], Array]
+"""What a policy makes of observations, skills and a key: actions, or other skills."""
+
+
+def actions(
+    parts: Setup, policy: Any, obs: Float[Array, "worlds obs"], skill: Array, key: Key[Array, ""] | None = None
+) -> Float[Array, "worlds action"]:
+    """What skills do in some states: their mode, or a sample if there is a key. An upper level decides here and now."""
+    return follow(parts, policy, obs, decide(parts, policy, obs, skill, key), key)
+
+
+def decide(
+    parts: Setup, policy: Any, obs: Float[Array, "worlds obs"], orders: Array, key: Key[Array, ""] | None = None
+) -> Float[Array, "worlds orders"]:
+    """What is followed from here on: skills, with the goals that an upper level sets; with a key these are drawn.
+
+    Of orders that have goals already, only the skills count.
+    """
+    if parts.upper is None:
+        return orders
+    return set_goals(parts, policy, obs, orders, None if key is None else jax.random.split(key, len(obs)))
+
+
+def follow(
+    parts: Setup, policy: Any, obs: Float[Array, "worlds obs"], orders: Array, key: Key[Array, ""] | None = None
+) -> Float[Array, "worlds action"]:
+    """What is done in some states under orders that were decided here or earlier."""
+    if parts.upper is not None:
+        return follow_goals(parts, policy, obs, orders)
+    seen = parts.view.for_policy(obs)
+    return mode_actions(policy, seen, orders) if key is None else sample_actions(policy, seen, orders, key)[0]
+
+
+def make_player(parts: Setup, mode: bool = True) -> Player:
+    """Episodes from the origin with mode actions or sampled ones, compiled on first use."""
+
+    def choose(policy: Any, obs: Array, orders: Array, key: Key[Array, ""]) -> Array:
+        return follow(parts, policy, obs, orders, None if mode else key)
+
+    def renew(policy: Any, obs: Array, orders: Array, key: Key[Array, ""]) -> Array:
+        return decide(parts, policy, obs, orders, None if mode else key)
+
+    world, length, hold = parts.world.from_origin(), parts.world.spec.episode_length, parts.goals_stand
+    episodes = make_episodes(world, parts.engine, choose, length, renew if hold else None, hold)
+
+    def of_skills(policy: Any, skill: Array, key: Key[Array, ""]) -> Rollout:
+        orders = parts.orders.without_goal(skill) if isinstance(parts.orders, Orders) else skill
+        return episodes(policy, orders, key)._replace(skill=skill)
+
+    return over_seeds(parts.engine, of_skills)
+
+
+def make_episodes(
+    world: World, engine: Engine, choose: Choose, steps: int, renew: Choose | None = None, hold: int = 1
+) -> Callable[[Any, Float[Array, "worlds skill"], Key[Array, ""]], Rollout]:
+    """One episode per given skill, `steps` long; an environment that terminates stays where it ended.
+
+    One whose physics breaks down stays at its last finite state. With `renew`, `choose` reads not `skill` but what
+    `renew` makes of it before the first step and again every `hold` steps.
+    """
+    observe = jax.jit(jax.vmap(world.observe))
+
+    def act(policy: Any, carry: Any, now: tuple[Array, Array]) -> tuple[Any, Any, Any]:
+        (state, alive, orders), (at, key) = carry, now
+        obs = observe(state)
+        if renew is not None:
+            renewed = lambda orders: renew(policy, obs, orders, jax.random.fold_in(key, 1))  # noqa: E731
+            orders = jax.lax.cond(at % hold == 0, renewed, lambda orders: orders, orders)
+        return (state, alive, orders), state, choose(policy, obs, orders, key)
+
+    def follow(carry: Any, before: Any, action: Array, after: Any, now: Any) -> tuple[Any, Any]:
+        _, alive, orders = carry
+        alive = alive & sane(after)
+        state = where_worlds(alive, after, before)
+        alive = alive & ~jax.vmap(world.terminated)(state)
+        return (state, alive, orders), (observe(state), action, alive)
+
+    unroll = make_unroll(engine, Step(act, follow, lambda carry: bool(np.any(carry[1]))), not engine.compiles)
+
+    def episodes(policy: Any, skill: Float[Array, "worlds skill"], key: Key[Array, ""]) -> Rollout:
+        start_key, step_key = jax.random.split(key)
+        start = jax.vmap(world.initial)(jax.random.split(start_key, skill.shape[0]))
+        alive = jnp.ones(skill.shape[0], bool)
+        times = jnp.arange(steps), jax.random.split(step_key, steps)
+        _, (obs, action, later) = unroll(policy, (start, alive, skill), times)
+        return Rollout(
+            obs=jnp.concatenate([observe(start)[None], obs]),
+            action=action,
+            skill=skill,
+            alive=jnp.concatenate([alive[None], later]),
+        )
+
+    return episodes
+
+
+def over_seeds(engine: Engine, episodes: Callable[[Any, Array, Key[Array, ""]], Rollout]) -> Player:
+    """Episodes of one seed for all of them: side by side in one program, or one after the other on the host."""
+    if engine.compiles:
+        return jax.jit(jax.vmap(episodes))
+
+    def seed_by_seed(policy: Any, skill: Array, keys: Key[Array, " seeds"]) -> Rollout:
+        def one(k: int) -> Rollout:
+            return episodes(jax.tree.map(lambda x: x[k], policy), skill[k], keys[k])
+
+        return jax.tree.map(lambda *x: np.stack(x), *(one(k) for k in range(len(skill))))
+
+    return seed_by_seed
+
+
+def rollout(parts: Setup, policy: Any, skill: Array, key: Key[Array, ""], mode: bool = True) -> Rollout:
+    """One episode per skill under one seed's policy, from the origin, with mode actions or sampled ones."""
+    one = jax.tree.map(lambda x: x[None], (policy, skill, key))
+    return jax.tree.map(lambda x: x[0], make_player(parts, mode)(*one))
+
+
+def sample_skills(parts: Setup, keys: Key[Array, " seeds"], count: int) -> Float[Array, "seeds count skill"]:
+    """Random skills for every seed."""
+    return jax.vmap(lambda key: jax.vmap(parts.skills.sample)(jax.random.split(key, count)))(keys)
+
+
+def make_probe(parts: Setup, episodes: int) -> Callable[[Any], Rollout]:
+    """A look at all seeds: what random skills do, with mode actions, always the same skills and starts."""
+    seeds = range(parts.config.seed, parts.config.seed + parts.config.seeds)
+    keys = jnp.stack([jax.random.fold_in(jax.random.key(s), 1) for s in seeds])
+    skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    skill = sample_skills(parts, skill_keys, episodes)
+    player = make_player(parts)
+    return lambda policy: player(policy, skill, play_keys)

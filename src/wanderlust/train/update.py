@@ -1,0 +1,224 @@
+"""One epoch of learning, from what was collected."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from wanderlust.envs.spec import Transition
+from wanderlust.methods.base import Metrics, Trajectories
+from wanderlust.rl import replay as replays
+from wanderlust.rl.replay import Replay
+from wanderlust.rl.sac import Batch, SacState
+from wanderlust.train.autoreset import (
+    drift,
+)
+from wanderlust.train.rollout import all_worlds, is_running
+from wanderlust.train.state import Learner, Setup, TrainState
+
+
+def learn(
+    parts: Setup, learner: Learner, replay: Replay, fresh: Transition, key: Key[Array, ""]
+) -> tuple[Learner, Metrics]:
+    """All gradient steps of one epoch of one seed. `fresh` is this epoch's collection, already in the replay."""
+    learner, metrics = _ORDERS[parts.config.schedule.order](parts, learner, replay, fresh, key)
+    if parts.config.sac.target_update == "epoch":
+        learner = learner._replace(sac=parts.sac.move_targets(learner.sac))
+    return learner, metrics
+
+
+def _sac_first(
+    parts: Setup, learner: Learner, replay: Replay, fresh: Transition, key: Key[Array, ""]
+) -> tuple[Learner, Metrics]:
+    """The published code's order: every SAC step under the phi that collected, then phi."""
+    schedule = parts.config.schedule
+    sac_key, method_key = jax.random.split(key)
+    reward_of = _reward_reader(parts, learner.method, replay)
+
+    def sac_step(sac: SacState, key: Key[Array, ""]) -> tuple[SacState, Metrics]:
+        draw, noise = jax.random.split(key)
+        index = replays.draw(replay, draw, schedule.sac_batch)
+        batch = replays.take(replay, index)
+        return sac_update(parts, sac, batch, reward_of(index, batch), noise)
+
+    def method_step(method: Any, key: Key[Array, ""]) -> tuple[Any, Metrics]:
+        return parts.method.update(method, _method_batch(parts, replay, fresh, key))
+
+    sac, sac_metrics = jax.lax.scan(sac_step, learner.sac, jax.random.split(sac_key, schedule.sac_steps))
+    method, metrics = jax.lax.scan(method_step, learner.method, jax.random.split(method_key, schedule.method_steps))
+    return Learner(sac, method), jax.tree.map(jnp.mean, {**sac_metrics, **metrics})
+
+
+def _interleaved(
+    parts: Setup, learner: Learner, replay: Replay, fresh: Transition, key: Key[Array, ""]
+) -> tuple[Learner, Metrics]:
+    """A step of phi, then a step of SAC under the phi just updated, in turn."""
+    schedule = parts.config.schedule
+
+    def step(learner: Learner, key: Key[Array, ""]) -> tuple[Learner, Metrics]:
+        draw, draw_method, noise = jax.random.split(key, 3)
+        method, metrics = parts.method.update(learner.method, _method_batch(parts, replay, fresh, draw_method))
+        batch = replays.take(replay, replays.draw(replay, draw, schedule.sac_batch))
+        reward = parts.method.reward(method, parts.view.transition_for_method(batch))
+        sac, sac_metrics = sac_update(parts, learner.sac, batch, reward, noise)
+        return Learner(sac, method), {**sac_metrics, **metrics}
+
+    learner, metrics = jax.lax.scan(step, learner, jax.random.split(key, schedule.sac_steps))
+    return learner, jax.tree.map(jnp.mean, metrics)
+
+
+def _joint(
+    parts: Setup, learner: Learner, replay: Replay, fresh: Transition, key: Key[Array, ""]
+) -> tuple[Learner, Metrics]:
+    """A step of phi and a step of SAC at a time, from the same batch: it is gathered once, and the rewards are those
+    of the forward pass that phi's gradient needs anyway (the compiler finds that they are the same).
+    """
+    schedule = parts.config.schedule
+
+    def step(learner: Learner, key: Key[Array, ""]) -> tuple[Learner, Metrics]:
+        draw, noise = jax.random.split(key)
+        batch = replays.take(replay, replays.draw(replay, draw, schedule.sac_batch))
+        seen = parts.view.transition_for_method(batch)
+        reward = parts.method.reward(learner.method, seen)
+        method, metrics = parts.method.update(learner.method, seen)
+        sac, sac_metrics = sac_update(parts, learner.sac, batch, reward, noise)
+        return Learner(sac, method), {**sac_metrics, **metrics}
+
+    learner, metrics = jax.lax.scan(step, learner, jax.random.split(key, schedule.sac_steps))
+    return learner, jax.tree.map(jnp.mean, metrics)
+
+
+_ORDERS = {"sac-first": _sac_first, "interleaved": _interleaved, "joint": _joint}
+
+
+def sac_update(
+    parts: Setup, sac: SacState, batch: Transition, reward: Float[Array, " batch"], key: Key[Array, ""]
+) -> tuple[SacState, Metrics]:
+    """One step of SAC from a batch and its rewards."""
+    terminal = batch.terminated
+    if parts.config.sac.time_limit_is_terminal:
+        terminal = terminal | batch.truncated
+    sac, metrics = parts.sac.update(
+        sac,
+        Batch(
+            obs=parts.view.for_policy(batch.obs),
+            skill=batch.skill,
+            action=batch.action,
+            reward=reward + parts.config.sac.alive_bonus,
+            next_obs=parts.view.for_policy(batch.next_obs),
+            terminal=terminal,
+        ),
+        key,
+    )
+    if parts.config.sac.target_update == "step":
+        sac = parts.sac.move_targets(sac)
+    return sac, {"reward": jnp.mean(reward), **metrics}
+
+
+def _method_batch(parts: Setup, replay: Replay, fresh: Transition, key: Key[Array, ""]) -> Transition:
+    count = parts.config.schedule.method_batch
+    batch = replays.take(replay, replays.draw(replay, key, count)) if count else fresh
+    return parts.view.transition_for_method(batch)
+
+
+def _reward_reader(
+    parts: Setup, method: Any, replay: Replay
+) -> Callable[[Int[Array, " batch"], Transition], Float[Array, " batch"]]:
+    """Rewards of drawn transitions: per draw, or for the whole ring at once where that is less work."""
+    schedule = parts.config.schedule
+    if replay.data.obs.shape[0] <= schedule.sac_steps * schedule.sac_batch:
+        everything = parts.method.reward(method, parts.view.transition_for_method(replay.data))
+        return lambda index, _: everything[index]
+    return lambda _, batch: parts.method.reward(method, parts.view.transition_for_method(batch))
+
+
+def each_seed(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Map over the seed axis: side by side on an accelerator, one after the other on a CPU.
+
+    A CPU core gains nothing from wider products, and the arrays of one seed fit its caches.
+    """
+    if jax.default_backend() == "cpu":
+        return lambda *args: jax.lax.map(lambda one: f(*one), args)
+    return jax.vmap(f)
+
+
+def learn_all(parts: Setup, state: TrainState, fresh: Transition, age: Array, key: Array) -> tuple[TrainState, Metrics]:
+    """Learn from a collection [steps, seeds, worlds, ...], seed by seed."""
+    if parts.block:
+        fresh = fresh._replace(drift=drift(fresh, age, parts.block))
+    running = is_running(parts, age)
+    fresh, running = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (fresh, running))
+    learn_from = _learn_from_steps if parts.upper is None else _learn_from_trajectories
+    state, metrics = learn_from(parts, state, fresh, running, key)
+    steps = jnp.sum(running, axis=(1, 2), dtype=jnp.float32)
+    return state, {**metrics, "steps": steps}
+
+
+def _learn_from_trajectories(
+    parts: Setup, state: TrainState, fresh: Transition, running: Array, key: Array
+) -> tuple[TrainState, Metrics]:
+    """The upper level learns from what it decided and in which states: one step out of every `hold`."""
+    upper, schedule = parts.upper, parts.config.schedule
+    if upper is None:
+        raise ValueError("this method has no upper level")
+    count = min(schedule.sac_batch, schedule.worlds)
+
+    def one_seed(learner: Learner, fresh: Transition, running: Array, key: Array) -> tuple[Learner, Metrics]:
+        decisions, valid = jax.tree.map(lambda x: jnp.swapaxes(x[:: parts.hold], 0, 1), (fresh, running))
+        everything = Trajectories(
+            obs=jnp.where(valid[..., None], parts.view.for_method(decisions.obs), 0.0),
+            goal=decisions.skill[..., parts.skills.size :],
+            parameter=decisions.skill[:, 0, : parts.skills.size],
+            valid=valid,
+        )
+
+        def step(method: Any, key: Key[Array, ""]) -> tuple[Any, Metrics]:
+            draw, noise = jax.random.split(key)
+            some = jax.random.permutation(draw, schedule.worlds)[:count]
+            return upper.learn(method, jax.tree.map(lambda x: x[some], everything), noise)
+
+        method, metrics = jax.lax.scan(step, learner.method, jax.random.split(key, schedule.sac_steps))
+        metrics = jax.tree.map(jnp.mean, metrics)
+        return learner._replace(method=upper.follow(method, everything)), {**metrics, "learned": jnp.ones(())}
+
+    learner, metrics = each_seed(one_seed)(state.learner, fresh, running, key)
+    return state._replace(learner=learner), metrics
+
+
+def _learn_from_steps(
+    parts: Setup, state: TrainState, fresh: Transition, running: Array, key: Array
+) -> tuple[TrainState, Metrics]:
+    """Store a collection [seeds, steps, worlds, ...], and learn from what is stored."""
+    schedule = parts.config.schedule
+
+    def store(replay: Replay, fresh: Transition, running: Array) -> Replay:
+        if schedule.collect == "steps":
+            return replays.append(replay, all_worlds(fresh))
+        return replays.append_valid(replay, all_worlds(fresh), all_worlds(running))
+
+    def one_seed(learner: Learner, replay: Replay, fresh: Transition, key: Key[Array, ""]) -> tuple[Learner, Metrics]:
+        def go(learner: Learner) -> tuple[Learner, Metrics]:
+            learner, metrics = learn(parts, learner, replay, all_worlds(fresh), key)
+            return learner, {**metrics, "learned": jnp.ones(())}
+
+        if schedule.learn_from == 1:
+            return go(learner)
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(go, learner)[1])
+        return jax.lax.cond(replay.size >= schedule.learn_from, go, lambda learner: (learner, nothing), learner)
+
+    state = state._replace(replay=jax.vmap(store)(state.replay, fresh, running))
+    learner, metrics = each_seed(one_seed)(state.learner, state.replay, fresh, key)
+    return state._replace(learner=learner), metrics
+
+
+Advance = Callable[[TrainState, int], tuple[TrainState, Metrics]]
+"""Run a number of epochs; metrics are means over them, one value per seed. For 0 epochs: compile, change nothing."""
+
+
+def mean_metrics(total: Metrics, epochs: Any) -> Metrics:
+    """Sums over epochs as means: of what is learned, over the epochs that learned."""
+    learned = jnp.maximum(total["learned"], 1.0)
+    rest = {name: value for name, value in total.items() if name not in ("learned", "steps")}
+    return {**{name: value / learned for name, value in rest.items()}, "steps": total["steps"] / epochs}

@@ -1,0 +1,278 @@
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from wanderlust.config import MethodConfig
+from wanderlust.envs.spec import EnvSpec, Transition
+from wanderlust.errors import UserError
+from wanderlust.methods import METHODS, VIEWS, WITHOUT_GOALS, View, make_method, parse_method
+from wanderlust.methods.diayn import Diayn, DiaynState
+from wanderlust.methods.lsd import Lsd, LsdState
+from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills, make_skills
+from wanderlust.methods.views import with_position
+from wanderlust.recipes import get_recipe, usual_skills
+from wanderlust.rl.nets import MLP, ROUNDING, Linear, measure_spectral
+
+HIDDEN = (16, 16)
+
+
+def config(name="lsd", rate=1e-3):
+    return MethodConfig(name, hidden=HIDDEN, learning_rate=rate)
+
+
+def linear(weight, bias):
+    return MLP((Linear(jnp.array(weight), jnp.array(bias)),), jax.nn.relu)
+
+
+def lsd_state(weight, bias):
+    encoder = linear(weight, bias)
+    return LsdState(encoder, measure_spectral(encoder), ())
+
+
+def transitions(obs, next_obs, skill):
+    obs, next_obs, skill = (jnp.array(x, jnp.float32) for x in (obs, next_obs, skill))
+    no = jnp.zeros(len(obs), bool)
+    return Transition(obs, jnp.zeros((len(obs), 1)), next_obs, skill, no, no)
+
+
+def random_batch(key, skills, obs_dim=3, count=64):
+    a, b, c = jax.random.split(key, 3)
+    skill = jax.vmap(skills.sample)(jax.random.split(a, count))
+    obs = jax.random.normal(b, (count, obs_dim))
+    return transitions(obs, obs + jax.random.normal(c, (count, obs_dim)), skill)
+
+
+# --- LSD ----------------------------------------------------------------------------------------------------------
+
+
+def test_lsd_reward_by_hand_for_continuous_skills():
+    # the largest singular value of diag(4, 2) is 4: phi(s) = (s_1, s_2 / 2) / (1 + ROUNDING) + bias
+    state = lsd_state([[4.0, 0.0], [0.0, 2.0]], [10.0, -7.0])
+    batch = transitions(
+        [[0.0, 0.0], [1.0, 1.0], [2.0, -1.0]], [[1.0, 0.0], [1.0, 3.0], [1.0, 1.0]], [[2, 5], [2, 5], [-1, 3]]
+    )
+    expected = np.array([1 * 2, 1 * 5, -1 * -1 + 1 * 3]) / (1 + ROUNDING)
+    np.testing.assert_allclose(Lsd(config(), ContinuousSkills(2)).reward(state, batch), expected, rtol=1e-5)
+
+
+def test_lsd_reward_by_hand_for_discrete_skills():
+    """Equation 14: the step along the skill's own entry less the mean step along all the others."""
+    state = lsd_state([[4.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]], [1.0, 2.0, 3.0])
+    move = [2.0, 4.0, -8.0]
+    step = np.array([2.0, 2.0, -2.0]) / (1 + ROUNDING)  # of phi
+    batch = transitions(np.ones((3, 3)), np.ones((3, 3)) + move, np.eye(3))
+    expected = []
+    for k in range(3):
+        others = [step[i] for i in range(3) if i != k]
+        expected.append(step[k] - sum(others) / (3 - 1))
+    np.testing.assert_allclose(Lsd(config(), DiscreteSkills(3)).reward(state, batch), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("skills", [ContinuousSkills(3), DiscreteSkills(4)])
+def test_lsd_rewards_of_an_episode_telescope(skills):
+    lsd = Lsd(config(), skills)
+
+    @jax.jit
+    def run(key):
+        a, b, c = jax.random.split(key, 3)
+        state = lsd.init(a, 3)
+        path = jnp.cumsum(jax.random.normal(b, (26, 3)), axis=0)
+        z = skills.sample(c)
+        no = jnp.zeros(25, bool)
+        steps = Transition(path[:-1], jnp.zeros((25, 1)), path[1:], jnp.tile(z, (25, 1)), no, no)
+        phi = lsd.represent(state, path)
+        return lsd.reward(state, steps), (phi[-1] - phi[0]) @ skills.code(z)
+
+    for seed in range(3):
+        rewards, whole = run(jax.random.key(seed))
+        assert float(jnp.sum(rewards)) == pytest.approx(float(whole), rel=1e-4, abs=1e-5)
+        assert float(jnp.max(jnp.abs(rewards))) > 1e-2
+
+
+def test_lsd_picks_the_skill_that_points_from_here_to_the_goal():
+    state = lsd_state([[4.0, 0.0], [0.0, 4.0]], [3.0, 3.0])  # phi keeps directions
+    obs, goal = jnp.array([[1.0, 1.0], [0.0, 0.0]]), jnp.array([[4.0, 5.0], [0.0, -0.1]])
+    z = Lsd(config(), ContinuousSkills(2)).towards(state, obs, goal)
+    norm = ContinuousSkills(2).expected_norm
+    np.testing.assert_allclose(z, norm * np.array([[0.6, 0.8], [0.0, -1.0]]), rtol=1e-4, atol=1e-5)
+
+
+def test_lsd_skill_towards_the_place_one_is_at_is_finite():
+    state = lsd_state([[4.0, 0.0], [0.0, 4.0]], [3.0, 3.0])
+    here = jnp.ones((1, 2))
+    assert np.all(np.isfinite(Lsd(config(), ContinuousSkills(2)).towards(state, here, here)))
+
+
+def test_lsd_picks_the_discrete_skill_whose_code_points_there_best():
+    skills = DiscreteSkills(3)
+    lsd = Lsd(config(), skills)
+    state = lsd_state(np.eye(3, dtype=np.float32) * 2, [0.0, 9.0, 0.0])
+    a, b = jax.random.split(jax.random.key(0))
+    obs, goal = jax.random.normal(a, (50, 3)), jax.random.normal(b, (50, 3))
+    picked = np.asarray(lsd.towards(state, obs, goal))
+    direction = np.asarray(lsd.represent(state, goal) - lsd.represent(state, obs))
+    codes = np.asarray(jax.vmap(skills.code)(skills.all()))
+    np.testing.assert_array_equal(picked, np.eye(3)[(direction @ codes.T).argmax(axis=1)])
+    assert len(np.unique(picked, axis=0)) == 3
+
+
+# --- DIAYN --------------------------------------------------------------------------------------------------------
+
+
+def test_diayn_reward_by_hand_for_continuous_skills():
+    state = DiaynState(linear([[2.0, 0.0], [1.0, -1.0]], [0.5, 0.0]), ())
+    batch = transitions([[7.0, 7.0], [8.0, 8.0]], [[1.0, 1.0], [0.0, 2.0]], [[1.0, 0.0], [2.5, -2.0]])
+    # guesses at s': (3.5, -1) and (2.5, -2)
+    expected = [-0.5 * (2.5**2 + 1.0**2), 0.0]
+    np.testing.assert_allclose(Diayn(config("diayn"), ContinuousSkills(2)).reward(state, batch), expected, rtol=1e-6)
+
+
+def test_diayn_reward_by_hand_for_discrete_skills():
+    state = DiaynState(linear([[1.0, 2.0, 3.0]], [0.0, 0.0, 1.0]), ())
+    batch = transitions([[50.0], [60.0]], [[1.0], [-1.0]], [[0, 1, 0], [1, 0, 0]])
+    logits = np.array([[1.0, 2.0, 4.0], [-1.0, -2.0, -2.0]])
+    log_softmax = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    expected = [log_softmax[0, 1], log_softmax[1, 0]]
+    np.testing.assert_allclose(Diayn(config("diayn"), DiscreteSkills(3)).reward(state, batch), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("skills", [ContinuousSkills(2), DiscreteSkills(3)])
+def test_diayn_reads_the_next_state_only(skills):
+    diayn = Diayn(config("diayn"), skills)
+
+    @jax.jit
+    def rewards(key):
+        state = diayn.init(key, 3)
+        batch = random_batch(key, skills)
+        other_obs = batch._replace(obs=batch.obs + 1.0)
+        other_next = batch._replace(next_obs=batch.next_obs + 1.0)
+        return [diayn.reward(state, b) for b in (batch, other_obs, other_next)]
+
+    here, other_obs, other_next = rewards(jax.random.key(0))
+    np.testing.assert_array_equal(here, other_obs)
+    assert not np.allclose(here, other_next)
+
+
+def test_diayn_picks_what_the_discriminator_expects_at_the_goal():
+    state = DiaynState(linear([[2.0, 0.0], [1.0, -1.0]], [0.5, 0.0]), ())
+    obs, goal = jnp.zeros((2, 2)), jnp.array([[1.0, 1.0], [0.0, -3.0]])
+    guess = np.array([[3.5, -1.0], [-2.5, 3.0]])
+    np.testing.assert_allclose(Diayn(config("diayn"), ContinuousSkills(2)).towards(state, obs, goal), guess, rtol=1e-6)
+    discrete = Diayn(config("diayn"), DiscreteSkills(2)).towards(state, obs, goal)
+    np.testing.assert_array_equal(discrete, [[1, 0], [0, 1]])
+
+
+# --- all methods --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("skills", [ContinuousSkills(2), DiscreteSkills(3)], ids=["continuous", "discrete"])
+@pytest.mark.parametrize("name", ["lsd", "diayn"])
+def test_updates_of_the_network_raise_the_mean_reward_of_the_batch(name, skills):
+    method = make_method(config(name), skills)
+
+    @jax.jit
+    def rewards(key):
+        batch = random_batch(key, skills)
+        state = method.init(key, 3)
+        first = method.reward(state, batch)
+        state, metrics = method.update(state, batch)
+        second = method.reward(state, batch)
+        state = jax.lax.fori_loop(0, 50, lambda _, s: method.update(s, batch)[0], state)
+        return jnp.mean(first), jnp.mean(second), jnp.mean(method.reward(state, batch)), metrics["phi_loss"]
+
+    first, second, last, loss = rewards(jax.random.key(0))
+    assert first < second < last
+    assert float(loss) == pytest.approx(-float(first), rel=1e-5)  # the loss is of the state before the update
+
+
+def test_methods_by_name():
+    assert isinstance(make_method(config("lsd"), ContinuousSkills(2)), Lsd)
+    assert isinstance(make_method(config("diayn"), ContinuousSkills(2)), Diayn)
+    with pytest.raises(UserError, match="unknown method 'lds'"):
+        make_method(config("lds"), ContinuousSkills(2))
+    assert parse_method("DIAYN-xyo") == ("diayn", "xyo")
+    assert parse_method("lsd") == ("lsd", "")
+    with pytest.raises(UserError, match="unknown variant"):
+        parse_method("lsd-yx")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_methods_without_goals_are_those_that_refuse_to_choose_a_skill(name):
+    recipe = get_recipe("laptop", "point", name, usual_skills(name))
+    method = make_method(recipe.method, make_skills(recipe.skills))
+    state, here, goal = method.init(jax.random.key(0), 2), jnp.zeros((1, 2)), jnp.ones((1, 2))
+    if name in WITHOUT_GOALS:
+        with pytest.raises(UserError, match="goal"):
+            method.towards(state, here, goal)
+    else:
+        assert method.towards(state, here, goal).shape == (1, recipe.skills.size)
+
+
+# --- views --------------------------------------------------------------------------------------------------------
+
+SPEC = EnvSpec(
+    name="probe",
+    obs_dim=4,
+    action_dim=1,
+    episode_length=5,
+    position_dims=(1, 3),
+    obs_mean=(1.0, 2.0, 3.0, 4.0),
+    obs_std=(1.0, 2.0, 4.0, 8.0),
+)
+OBS = jnp.array([[3.0, 6.0, 11.0, 12.0], [0.0, 0.0, 3.0, 4.0]])
+SEEN = np.array([[2.0, 2.0, 2.0, 1.0], [-1.0, -1.0, 0.0, 0.0]])  # normalised by hand
+
+
+@pytest.mark.parametrize("variant", ["", *VIEWS])
+def test_what_policy_and_method_see(variant):
+    view = View(SPEC, variant)
+    hidden = SEEN * [1, 0, 1, 0] if variant in ("o", "xyo") else SEEN
+    np.testing.assert_allclose(view.for_policy(OBS), hidden)
+    position = SEEN[:, [1, 3]] if variant in ("xy", "xyo") else SEEN
+    np.testing.assert_allclose(view.for_method(OBS), position)
+    np.testing.assert_allclose(view.for_method(OBS[0]), position[0])  # one observation, no batch
+    assert view.method_dim == position.shape[1]
+
+
+def test_the_position_that_a_policy_sees_can_be_scaled_and_a_method_sees_it_in_full():
+    view = View(SPEC, position_scale=10.0)
+    np.testing.assert_allclose(view.for_policy(OBS), SEEN * [1, 0.1, 1, 0.1], rtol=1e-6)
+    np.testing.assert_allclose(view.for_method(OBS), SEEN)
+
+
+@pytest.mark.parametrize("variant", ["", *VIEWS])
+@pytest.mark.parametrize("name", ["lsd", "diayn"])
+def test_views_go_with_any_method(name, variant):
+    view, skills = View(SPEC, variant), ContinuousSkills(2)
+    method = make_method(dataclasses.replace(config(name), view=variant), skills)
+
+    @jax.jit
+    def rewards(key):
+        state = method.init(key, view.method_dim)
+        batch = random_batch(key, skills, obs_dim=4)
+        other_body = batch._replace(next_obs=batch.next_obs.at[:, jnp.array([0, 2])].add(1.0))
+        other_place = batch._replace(next_obs=batch.next_obs.at[:, jnp.array([1, 3])].add(1.0))
+        return [method.reward(state, view.transition_for_method(b)) for b in (batch, other_body, other_place)]
+
+    here, other_body, other_place = rewards(jax.random.key(1))
+    assert not np.allclose(here, other_place)
+    if variant in ("xy", "xyo"):
+        np.testing.assert_array_equal(here, other_body)
+    else:
+        assert not np.allclose(here, other_body)
+
+
+def test_a_view_changes_nothing_but_the_observations_of_a_transition():
+    batch = random_batch(jax.random.key(0), ContinuousSkills(2), obs_dim=4)
+    seen = View(SPEC, "xy").transition_for_method(batch)
+    for name in ("action", "skill", "terminated", "truncated"):
+        assert getattr(seen, name) is getattr(batch, name)
+    np.testing.assert_allclose(seen.next_obs[:, 1], (batch.next_obs[:, 3] - 4.0) / 8.0, rtol=1e-6)
+
+
+def test_a_goal_state_differs_in_its_position_only():
+    moved = with_position(SPEC, OBS, jnp.array([[50.0, 60.0], [70.0, 80.0]]))
+    np.testing.assert_array_equal(moved, [[3.0, 50.0, 11.0, 60.0], [0.0, 70.0, 3.0, 80.0]])

@@ -1,0 +1,189 @@
+"""A run that was stopped, interrupted or killed, and went on, ends bit by bit where one left alone ends."""
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers import tiny_config
+from trained import copy_of, run_python, start_python, trained
+from wanderlust.config import to_json
+from wanderlust.errors import UserError
+from wanderlust.evaluation.evaluate import evaluate
+from wanderlust.runs.files import ArrayFile
+from wanderlust.runs.run import Run
+from wanderlust.train import loop
+
+LONG = tiny_config(epochs=1500, log_every=10, checkpoint_every=50)
+
+
+def assert_same_end(one: Run, other: Run) -> None:
+    """The whole final state and every row of the metrics agree, but for the time they took."""
+    assert max(one.checkpoints()) == max(other.checkpoints()) == one.config.schedule.epochs
+    a, b = (ArrayFile(run.checkpoints()[run.config.schedule.epochs]) for run in (one, other))
+    assert a.shapes() == b.shapes()
+    for name in a.shapes():
+        assert a.read(name).dtype == b.read(name).dtype
+        assert a.read(name).tobytes() == b.read(name).tobytes(), f"{name} differs"
+    times = ("seconds", "train_seconds")
+    without_time = [[{k: v for k, v in row.items() if k not in times} for row in r.metrics()] for r in (one, other)]
+    assert without_time[0] == without_time[1]
+    for name in times:
+        assert [row[name] for row in other.metrics()] == sorted(row[name] for row in other.metrics())
+
+
+def test_stopped_after_every_chunk_and_resumed(tmp_path):
+    config = tiny_config(epochs=7, checkpoint_every=4)  # the last chunk is a short one
+    whole = loop.start(config, tmp_path / "whole")
+    assert loop.run_training(whole, quiet=True) == loop.Outcome(7, "finished")
+    parts = loop.start(config, tmp_path / "parts")
+    outcomes = [loop.run_training(parts, budget_seconds=1e-9, quiet=True)]
+    while outcomes[-1].reason != "finished":
+        outcomes.append(loop.run_training(loop.resume(parts.path), budget_seconds=1e-9, quiet=True))
+    assert [(o.epoch, o.reason) for o in outcomes] == [(2, "budget"), (4, "budget"), (6, "budget"), (7, "finished")]
+    assert [row["epoch"] for row in parts.metrics()] == [2, 4, 6, 7]
+    assert_same_end(whole, parts)
+
+
+def test_a_run_that_stops_before_its_first_look_looks_then(tmp_path):
+    run = loop.start(tiny_config(epochs=8, look_every=100), tmp_path / "run")
+    assert loop.run_training(run, budget_seconds=1e-9, quiet=True).reason == "budget"
+    assert [len(row["coverage"]) for row in run.metrics()] == [1]
+
+
+def test_going_on_from_an_older_checkpoint_ends_the_same(tmp_path):
+    run = copy_of(trained(), tmp_path / "run")
+    run.checkpoints()[4].unlink()  # as after a damaged newest checkpoint was deleted
+    assert loop.run_training(loop.resume(run.path), quiet=True).reason == "finished"
+    assert_same_end(trained(), run)
+
+
+def test_a_finished_run_has_nothing_left_to_do(tmp_path, monkeypatch):
+    run = copy_of(trained(), tmp_path / "run")
+    monkeypatch.setattr("wanderlust.train.make_driver", lambda _: pytest.fail("a driver may start processes"))
+    before = run.checkpoints()[4].read_bytes()
+    assert loop.run_training(loop.resume(run.path), quiet=True) == loop.Outcome(4, "finished")
+    assert run.checkpoints()[4].read_bytes() == before
+    assert run.metrics() == trained().metrics()
+
+
+# --- processes that are killed ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> Run:
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    (folder / "config.json").write_text(to_json(LONG))
+    code, _, err = run_python("-m", "wanderlust", "discover", "--config", "config.json", "--out", "run", cwd=folder)
+    assert code == 0, err
+    return Run.open(folder / "run")
+
+
+def stopped(how: signal.Signals, rows: int, folder: Path, *args: str | Path) -> tuple[int, str, str]:
+    """Start a training process and send it a signal once its metrics have this many rows."""
+    process = start_python("-m", "wanderlust", "discover", *args, cwd=folder)
+    metrics = folder / "run" / "metrics.jsonl"
+    try:
+        give_up = time.monotonic() + 60
+        while not (metrics.exists() and metrics.read_bytes().count(b"\n") >= rows):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < give_up
+            time.sleep(0.002)
+        process.send_signal(how)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def test_killed_at_any_moment_and_resumed(tmp_path, uninterrupted):
+    (tmp_path / "config.json").write_text(to_json(LONG))
+    first = random.randint(1, 40)
+    second = first + random.randint(10, 60)
+    print(f"killed after {first} and after {second} rows")
+    assert stopped(signal.SIGKILL, first, tmp_path, "--config", "config.json", "--out", "run")[0] == -signal.SIGKILL
+    run = Run.open(tmp_path / "run")
+    assert not run.checkpoints() or max(run.checkpoints()) < LONG.schedule.epochs
+    assert stopped(signal.SIGKILL, second, tmp_path, "--resume", "run")[0] == -signal.SIGKILL
+    assert max(run.checkpoints()) < LONG.schedule.epochs
+    code, out, err = run_python("-m", "wanderlust", "discover", "--resume", "run", cwd=tmp_path)
+    assert code == 0, err
+    assert "Traceback" not in out + err
+    assert_same_end(uninterrupted, run)
+    # so that the evaluation is of the same learner, too
+    a, b = (ArrayFile(r.evaluation / "rollouts.safetensors") for r in (uninterrupted, run))
+    assert np.array_equal(a.read("position"), b.read("position"))
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, uninterrupted):
+    (tmp_path / "config.json").write_text(to_json(LONG))
+    code, out, err = stopped(signal.SIGINT, 3, tmp_path, "--config", "config.json", "--out", "run")
+    assert code == 130, err
+    assert "Traceback" not in out + err
+    run = Run.open(tmp_path / "run")
+    epoch = max(run.checkpoints())
+    assert 0 < epoch < LONG.schedule.epochs
+    assert epoch % LONG.log_every == 0
+    assert f"stopped at epoch {epoch} and saved; go on with: " in out
+    assert out.endswith("wanderlust discover --resume run\n")
+    assert run.metrics()[-1]["epoch"] == epoch
+    code, _, err = run_python("-m", "wanderlust", "discover", "--resume", "run", cwd=tmp_path)
+    assert code == 0, err
+    assert_same_end(uninterrupted, run)
+
+
+# --- beginning with what another run has learned ---------------------------------------------------------------------
+
+
+def test_a_run_begins_with_the_networks_of_another_and_with_numbers_of_its_own(tmp_path):
+    config = tiny_config(epochs=2, schedule_hold=3)
+    run = loop.start(config, tmp_path / "run", trained().path)
+    before, after = ArrayFile(trained().checkpoints()[4]), ArrayFile(run.checkpoints()[0])
+    learner = [name for name in before.shapes() if name.startswith("learner")]
+    assert len(learner) > 10
+    for name in learner:
+        assert before.read(name).tobytes() == after.read(name).tobytes(), f"{name} differs"
+    assert before.read("replay/size").min() > 0 == after.read("replay/size").max()  # what it has seen it has forgotten
+    facts = json.loads((run.path / "provenance.json").read_text())["began_with"]
+    assert (facts["epoch"], facts["env_steps"]) == (4, trained().metrics()[-1]["env_steps"])
+    stopped = loop.run_training(run, budget_seconds=1e-9, quiet=True)
+    assert stopped.epoch == 2 and run.config.schedule.hold == 3
+    third = loop.start(config, tmp_path / "third", run.path)
+    last = json.loads((third.path / "provenance.json").read_text())["began_with"]
+    assert (last["epoch"], last["began_with"]) == (2, facts)  # and what that one began with
+    measured = evaluate(third, episodes=2)
+    assert measured["env_steps_before"] == facts["env_steps"] + run.metrics()[-1]["env_steps"]
+    alone = json.loads((trained().evaluation / "evaluation.json").read_text())
+    assert (measured["env_steps"], alone["env_steps_before"]) == (0, 0)
+    moved = ArrayFile(run.checkpoints()[2])
+    assert any(moved.read(name).tobytes() != after.read(name).tobytes() for name in learner)
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (tiny_config(seeds=2), "it has seeds 1 and not 2"),
+        (tiny_config(method="diayn"), "it has method lsd and not diayn"),
+        (tiny_config(sac_hidden=(5, 5)), r"--begin-with .* instead of \(1, 4, 5\)$"),  # and no word of deleting it
+    ],
+)
+def test_what_was_learned_of_something_else_is_refused_before_anything_is_made(tmp_path, other, words):
+    with pytest.raises(UserError, match=words):
+        loop.start(other, tmp_path / "run", trained().path)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_cannot_be_given_its_beginning_is_not_made(tmp_path, monkeypatch):
+    """It would go on from nothing, and nobody would know."""
+
+    def full_disk(self, epoch, state):
+        raise UserError("no space left")
+
+    monkeypatch.setattr(Run, "save", full_disk)
+    with pytest.raises(UserError, match="no space left"):
+        loop.start(tiny_config(), tmp_path / "run", trained().path)
+    assert not list(tmp_path.iterdir())
