@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from wanderlust.errors import UserError
 from wanderlust.gym.registration import register as _register_tasks
+from wanderlust.registry import METHODS, WORLDS
 
 if TYPE_CHECKING:
     from wanderlust.api import discover, normalise
@@ -34,6 +35,8 @@ __all__ = [
     "load",
     "make_vec",
     "normalise",
+    "register_method",
+    "register_world",
 ]
 
 __version__ = "0.1.0"
@@ -62,5 +65,8 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of ours
     def __dir__() -> list[str]:
         return sorted({*globals(), *_HOMES})
 
+
+register_method = METHODS.register
+register_world = WORLDS.register
 
 _register_tasks()

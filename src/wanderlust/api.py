@@ -7,7 +7,7 @@ from typing import Any, Literal
 import gymnasium
 from gymnasium.vector import VectorEnv
 
-from wanderlust.config import Engine, RunConfig, SkillConfig, from_json, with_changes
+from wanderlust.config import EngineName, RunConfig, SkillConfig, from_json, with_changes
 from wanderlust.envs import devices, make_engine, make_world
 from wanderlust.envs.statistics import Statistics, random_statistics
 from wanderlust.errors import UserError
@@ -37,7 +37,7 @@ def configure(
     set: tuple[str, ...] = (),  # noqa: A002 - the name of the flag
     budget_steps: int | None = None,
     driver: Literal["fused", "split"] | None = None,
-    engine: Engine | None = None,
+    engine: EngineName | None = None,
 ) -> RunConfig:
     """A run's configuration: a recipe, or the configuration of another run, and changes to it.
 
@@ -74,7 +74,7 @@ def configure(
             f"{where} needs a GPU, and JAX sees none; use --recipe laptop, or add --engine c, which is slow"
         )
     by_recipe = config is None and made.engine == "auto"  # another run's file also says which driver it had
-    return loop.settle(made, driver is None and "driver" not in named and (asked or by_recipe))
+    return loop.resolve_engine(made, driver is None and "driver" not in named and (asked or by_recipe))
 
 
 def check_budget(seconds: float | None) -> None:
@@ -91,7 +91,7 @@ def start_run(config: RunConfig, out: Path | str | None = None, begin_with: Path
     return stages.start(config, folder, other)
 
 
-def open_to_resume(path: Path | str, engine: Engine | None = None) -> Run:
+def open_to_resume(path: Path | str, engine: EngineName | None = None) -> Run:
     """Open a run to go on with it, on its own engine or on another."""
     return stages.resume(Path(path), engine)
 
@@ -111,7 +111,7 @@ def discover(
     seed: int = 0,
     seeds: int = 1,
     recipe: str = DEFAULT,
-    engine: Engine | None = None,
+    engine: EngineName | None = None,
     changes: tuple[str, ...] = (),
     out: Path | str | None = None,
     begin_with: Path | str | None = None,
@@ -169,7 +169,7 @@ def normalise(
     rollouts: int = 10_000,
     steps: int = 50,
     seed: int = 0,
-    engine: Engine = "auto",
+    engine: EngineName = "auto",
 ) -> Statistics:
     """Mean and standard deviation of every entry of the observation under a random policy.
 

@@ -72,7 +72,19 @@ METHODS = Registry(
     "method",
     "wanderlust.methods",
     {
-        "lsd": "wanderlust.methods.lsd:LSD",
+        "lsd": "wanderlust.methods.lsd:Lsd",
+        "diayn": "wanderlust.methods.diayn:Diayn",
+        "dads": "wanderlust.methods.dads:Dads",
+        "visr": "wanderlust.methods.visr:Visr",
+        "aps": "wanderlust.methods.aps:Aps",
+        "vic": "wanderlust.methods.vic:Vic",
+        "metra": "wanderlust.methods.metra:Metra",
+        "csd": "wanderlust.methods.csd:Csd",
+        "smm": "wanderlust.methods.smm:Smm",
+        "edl": "wanderlust.methods.edl:Edl",
+        "linearizer": "wanderlust.methods.ibol:Linearizer",
+        "ibol": "wanderlust.methods.ibol:Ibol",
+        "ablation": "wanderlust.methods.ablation:Ablation",
     },
 )
 

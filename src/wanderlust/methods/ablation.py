@@ -7,18 +7,17 @@ whether phi is spectrally normalised. (inner-product, step, spectral) is LSD, (n
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from wanderlust.config import AblationConfig
+from wanderlust.config import MethodConfig
 from wanderlust.envs.spec import Transition
-from wanderlust.errors import UserError
 from wanderlust.methods.base import Method, Metrics
-from wanderlust.methods.skills import ContinuousSkills, SkillSpace, along
+from wanderlust.methods.skills import SkillSpace, along
 from wanderlust.rl.nets import (
     GLOROT_UNIFORM,
     MLP,
@@ -63,6 +62,25 @@ USES: Mapping[str, Callable[[MLP, Observations, Observations], Codes]] = {
 }
 
 
+# --- configuration -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class AblationConfig(MethodConfig):
+    """One cell of the paper's ablation grid; (inner-product, step, spectral) is LSD."""
+
+    form: Literal["normal", "von-mises-fisher", "inner-product"] = "inner-product"
+    """How the reward compares phi with the skill."""
+    states: Literal["state", "next-state", "change", "step"] = "step"
+    """What phi is taken of: phi(s), phi(s'), phi(s' - s), or the step phi(s') - phi(s)."""
+    spectral: bool = True
+    """Whether phi is spectrally normalised."""
+
+    def __str__(self) -> str:
+        spectral = "spectral" if self.spectral else "free"
+        return f"{super().__str__()}-{self.form}-{self.states}-{spectral}"
+
+
 # --- state -----------------------------------------------------------------------------------------------------
 
 
@@ -84,8 +102,9 @@ class Ablation(Method):
     config: AblationConfig
     skills: SkillSpace
 
-    def __post_init__(self) -> None:
-        _continuous(self.skills)
+    Config = AblationConfig
+    summary = "one cell of the LSD paper's ablation grid, picked by method.form, method.states and method.spectral"
+    takes = ("continuous",)
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> AblationState:
         encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
@@ -140,10 +159,3 @@ class Ablation(Method):
         if self.config.form == "normal" and at_the_goal:
             return x
         return along(self.skills, x)
-
-
-def _continuous(skills: SkillSpace) -> ContinuousSkills:
-    """The grid has no discrete skills: two of its forms have no meaning for a one-hot."""
-    if not isinstance(skills, ContinuousSkills):
-        raise UserError("the ablation grid is of continuous skills; leave --discrete out, or choose another method")
-    return skills

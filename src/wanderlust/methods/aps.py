@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from wanderlust.config import ApsConfig
+from wanderlust.config import MethodConfig, require
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import Method, Metrics
 from wanderlust.methods.skills import SkillSpace, along
@@ -21,6 +21,25 @@ from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
 
 UPDATES_REMEMBERED = 64
 """Updates after which all of the memory has been replaced."""
+
+# --- configuration -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class ApsConfig(MethodConfig):
+    """APS: VISR's reward, and the distance to the nearest of many remembered states."""
+
+    neighbours: int = 5
+    memory: int = 2048
+    """States among which neighbours are searched."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            1 <= self.neighbours < self.memory,
+            f"method.neighbours is {self.neighbours}; it must be at least 1 and below method.memory, {self.memory}",
+        )
+
 
 # --- state -----------------------------------------------------------------------------------------------------
 
@@ -62,6 +81,10 @@ class Aps(Method):
 
     config: ApsConfig
     skills: SkillSpace
+
+    Config = ApsConfig
+    summary = "Active Pretraining with Successor features: VISR's reward, and one for being far from states seen before"
+    entropy = None
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> ApsState:
         encoder_key, key = jax.random.split(key)

@@ -1,23 +1,121 @@
 """What a skill-discovery method is: a reward computed from a learned network, and how that network learns.
 
-Every method is a frozen dataclass of pure functions in a file of its own, in the same order of sections: state,
-reward, loss, update, what it offers downstream. Observations arrive as the method's view shows them (`views.py`).
+A method is a frozen dataclass of pure functions in a file of its own. The same file describes it: its configuration,
+the skills it takes, what its transitions must carry, its stages. One line of `registry.py` makes it known; a package of
+your own calls `wanderlust.register_method` or has an entry point. Observations arrive as the method's view shows them
+(`views.py`).
 """
 
-from typing import Any, NamedTuple, Protocol
+import abc
+import dataclasses
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-from jaxtyping import Array, Bool, Float, Key
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
 
-from wanderlust.config import StageConfig
+from wanderlust.config import MethodConfig, RunConfig, SkillConfig, StageConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
-from wanderlust.methods.skills import DiscreteSkills, SkillSpace
+from wanderlust.methods.skills import SkillSpace
+from wanderlust.rl.nets import Policy
+from wanderlust.rl.sac import SacState
 
 Metrics = dict[str, Float[Array, ""]]
+SkillKind = Literal["continuous", "discrete", "box"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Method(abc.ABC):
+    """Pure functions over a state that only the method understands."""
+
+    config: MethodConfig
+    skills: SkillSpace
+
+    # --- what it says of itself --------------------------------------------------------------------------------
+
+    Config: ClassVar[type[MethodConfig]] = MethodConfig
+    """A subclass for a method with numbers of its own."""
+    summary: ClassVar[str] = ""
+    """One line for `wanderlust list`."""
+    takes: ClassVar[tuple[SkillKind, ...]] = ("continuous", "discrete")
+    """The skills it can learn."""
+    usual_skills: ClassVar[SkillConfig] = SkillConfig()
+    """The skills it learns by default."""
+    entropy: ClassVar[float | None] = 1.0
+    """SAC's alpha as a multiple of LSD's in the same recipe; None lets SAC adjust it."""
+    keeps_start: ClassVar[bool] = False
+    """Whether transitions carry the first observation of their episode (`Transition.start`)."""
+    stages: ClassVar[tuple[str, ...]] = ()
+    """Names of all stages, in order, of a method that learns in several. Its configuration is then a `StagedConfig`."""
+
+    @classmethod
+    def adapt(cls, config: RunConfig) -> RunConfig:
+        """A recipe's configuration with what this method cannot do without."""
+        return config
+
+    def __post_init__(self) -> None:
+        if self.skills.kind not in self.takes:
+            usual = self.usual_skills
+            number = f"say how many with --discrete {usual.size}"
+            advice = number if usual.kind == "discrete" else "leave --discrete out"
+            raise UserError(
+                f"{self.config.name} takes {' or '.join(self.takes)} skills, not {self.skills.kind} ones; {advice}"
+            )
+
+    @property
+    def block(self) -> int:
+        """Steps over which transitions carry how far they led (`Transition.drift`); 0: they do not."""
+        return 0
+
+    @property
+    def hold(self) -> int | None:
+        """Steps after which training draws another skill or subgoal; None: `schedule.hold` says."""
+        return None
+
+    @property
+    def high_level(self) -> "HighLevelMethod | None":
+        """The method itself if it sets subgoals for the frozen policy of an earlier stage."""
+        return None
+
+    # --- learning ----------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def init(self, key: Key[Array, ""], obs_dim: int) -> Any:
+        """A fresh state for observations of `obs_dim` entries."""
+
+    @abc.abstractmethod
+    def reward(self, state: Any, batch: Transition) -> Float[Array, " batch"]:
+        """The intrinsic reward of a batch under the current state."""
+
+    @abc.abstractmethod
+    def update(self, state: Any, batch: Transition) -> tuple[Any, Metrics]:
+        """One gradient step of the method's own network."""
+
+    def start_last_stage(self, first: "FirstStage") -> "LastStageStart | None":
+        """What the last stage starts from, made of what the first has learned; None if it was interrupted."""
+        raise NotImplementedError(f"{self.config.name} has one stage")
+
+    # --- use ---------------------------------------------------------------------------------------------------
+
+    def represent(self, state: Any, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
+        """phi of a batch of observations; NaN for a method without a map of states."""
+        return jnp.full((len(obs), self.skills.size), jnp.nan)
+
+    def towards(
+        self, state: Any, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
+    ) -> Float[Array, "batch skill"]:
+        """The skill that leads from each observation to its goal, with no further training."""
+        raise UserError(f"{self.config.name} cannot choose a skill for a goal; lsd, metra and diayn can")
+
+
+# --- methods of two levels -------------------------------------------------------------------------------------
 
 
 class Trajectories(NamedTuple):
-    """Whole episodes as an upper level sees them: a state and a goal for each of its decisions."""
+    """Whole episodes as a high-level policy sees them: a state and a subgoal for each of its decisions."""
 
     obs: Float[Array, "episodes time obs"]
     goal: Float[Array, "episodes time goal"]
@@ -27,82 +125,82 @@ class Trajectories(NamedTuple):
     """False once the episode is over."""
 
 
-class Method(Protocol):
-    """Pure functions over a state that only the method understands. Methods inherit what they do not define."""
-
-    @property
-    def block(self) -> int:
-        """Steps over which transitions carry how far they led (`Transition.drift`); 0: they do not."""
-        return 0
-
-    @property
-    def hold(self) -> int | None:
-        """Steps after which training draws another skill or sets another goal; None: `schedule.hold` says."""
-        return None
-
-    @property
-    def upper(self) -> "UpperLevel | None":
-        """The method itself if it sets goals for the frozen policy of an earlier stage."""
-        return None
-
-    def init(self, key: Key[Array, ""], obs_dim: int) -> Any:
-        """A fresh state for observations of `obs_dim` entries."""
-        ...
-
-    def reward(self, state: Any, batch: Transition) -> Float[Array, " batch"]:
-        """The intrinsic reward of a batch under the current state."""
-        ...
-
-    def update(self, state: Any, batch: Transition) -> tuple[Any, Metrics]:
-        """One gradient step of the method's own network."""
-        ...
-
-    def represent(self, state: Any, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        """phi of a batch of observations."""
-        ...
-
-    def towards(
-        self, state: Any, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
-    ) -> Float[Array, "batch skill"]:
-        """The skill that leads from each observation to its goal, with no further training."""
-        ...
-
-
-class UpperLevel(Method, Protocol):
-    """A method that acts every `hold` steps by setting a goal for a policy that learns no more.
+class HighLevelMethod(Method):
+    """A method that acts every `hold` steps by setting a subgoal for a frozen policy.
 
     It learns from trajectories: no step has a reward.
     """
 
     @property
+    def high_level(self) -> "HighLevelMethod":
+        return self
+
+    @property
+    @abc.abstractmethod
     def lower(self) -> StageConfig:
-        """The stage whose policy follows the goals."""
-        ...
+        """The stage whose policy follows the subgoals."""
 
-    def lead_sampling(self, state: Any) -> Any:
-        """What sets goals while trajectories to learn from are collected."""
-        ...
+    @abc.abstractmethod
+    def sampling_policy(self, state: Any) -> Any:
+        """What sets subgoals while trajectories to learn from are collected."""
 
-    def lead_skills(self, state: Any) -> Any:
-        """What sets goals when skills are used."""
-        ...
+    @abc.abstractmethod
+    def skill_policy(self, state: Any) -> Any:
+        """What sets subgoals when skills are used."""
 
+    @abc.abstractmethod
     def goal(
-        self, lead: Any, obs: Float[Array, " obs"], skill: Float[Array, " skill"], key: Key[Array, ""] | None
+        self, policy: Any, obs: Float[Array, " obs"], skill: Float[Array, " skill"], key: Key[Array, ""] | None
     ) -> Float[Array, " goal"]:
-        """The goal set in a state: the likeliest, or one that is drawn if there is a key."""
-        ...
+        """The subgoal set in a state: the likeliest, or one that is drawn if there is a key."""
 
+    @abc.abstractmethod
     def learn(self, state: Any, batch: Trajectories, key: Key[Array, ""]) -> tuple[Any, Metrics]:
         """One gradient step."""
-        ...
 
-    def follow(self, state: Any, batch: Trajectories) -> Any:
+    @abc.abstractmethod
+    def update_statistics(self, state: Any, batch: Trajectories) -> Any:
         """Move observation statistics, after an epoch's last gradient step."""
-        ...
+
+    def reward(self, state: Any, batch: Transition) -> Float[Array, " batch"]:
+        raise TypeError(f"{self.config.name} learns from trajectories; steps have no reward")
+
+    def update(self, state: Any, batch: Transition) -> tuple[Any, Metrics]:
+        raise TypeError(f"{self.config.name} learns from trajectories: `learn`")
 
 
-def discrete_only(method: str, skills: SkillSpace, usual: int) -> None:
-    """Refuse continuous skills for a method that has none."""
-    if not isinstance(skills, DiscreteSkills):
-        raise UserError(f"{method} has discrete skills only; say how many with --discrete {usual}")
+# --- methods of several stages ---------------------------------------------------------------------------------
+
+
+class ProgressLine(Protocol):
+    """The line that shows how far a long computation is."""
+
+    def update(self, done: int, facts: str) -> None: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstStage:
+    """What an earlier stage leaves to the method that builds on it; arrays lead with the seed axis."""
+
+    policy: Callable[[], Policy]
+    states: Callable[[], tuple[int, Float[Array, "seeds room obs"], Int[Array, " seeds"]]]
+    """The epoch of its newest checkpoint, the states in its replay as the method sees them, and how many there are."""
+    folder: Path
+    """Of the run that is being trained; the method may keep files there."""
+    seeds: range
+    obs_dim: int
+    """Entries of what the method sees."""
+    each_seed: Callable[[Callable[..., Any]], Callable[..., Any]]
+    """Maps a function over the seed axis."""
+    progress: Callable[[int, str], AbstractContextManager[ProgressLine]]
+    """Shows how far it is: (total, unit)."""
+    say: Callable[[str], None]
+    interrupted: Callable[[], bool]
+    """Whether Ctrl-C has been pressed; long computations look now and then, and stop."""
+
+
+class LastStageStart(NamedTuple):
+    """What a last stage starts from; what is None starts fresh."""
+
+    sac: SacState | None = None
+    method: Any = None

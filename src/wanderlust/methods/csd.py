@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from wanderlust.config import CsdConfig
+from wanderlust.config import MethodConfig, require_positive
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import Method, Metrics
 from wanderlust.methods.skills import SkillSpace, along
@@ -22,6 +22,23 @@ from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, displacements, init
 
 Params = TypeVar("Params")
 LOG_STD_RANGE = (math.log(1e-6), math.log(1e6))
+
+# --- configuration -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class CsdConfig(MethodConfig):
+    """CSD: phi bounded by how surprising a step is, under a learned model of steps."""
+
+    multiplier: float = 3000.0
+    """The Lagrange multiplier at the start."""
+    slack: float = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("method.multiplier", self.multiplier)
+        require_positive("method.slack", self.slack)
+
 
 # --- state -----------------------------------------------------------------------------------------------------
 
@@ -44,6 +61,9 @@ class Csd(Method):
 
     config: CsdConfig
     skills: SkillSpace
+
+    Config = CsdConfig
+    summary = "Controllability-aware Skill Discovery: skills that move what is hard to move, each in its own direction"
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> CsdState:
         phi_key, model_key = jax.random.split(key)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from wanderlust.config import DadsConfig
+from wanderlust.config import MethodConfig, require
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
 from wanderlust.methods.base import Method, Metrics
@@ -27,6 +27,21 @@ LARGEST_GAP = 50.0
 """Between the log-likelihoods of two skills; beyond it they count as this far apart."""
 AT_ONCE = 2**26
 """Numbers of one hidden layer (256 MiB) that a reward computes at a time: it takes the other skills some at a time."""
+
+# --- configuration -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class DadsConfig(MethodConfig):
+    """DADS: skill dynamics, whose likelihood is compared with that under other skills."""
+
+    alternatives: int = 100
+    """Other skills the reward compares with, drawn from the prior."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.alternatives >= 1, f"method.alternatives is {self.alternatives}; it must be at least 1")
+
 
 # --- state -----------------------------------------------------------------------------------------------------
 
@@ -80,6 +95,10 @@ class Dads(Method):
 
     config: DadsConfig
     skills: SkillSpace
+
+    Config = DadsConfig
+    summary = "Dynamics-Aware Discovery of Skills: skills whose next step can be foreseen, and told from that of others"
+    entropy = None
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> DadsState:
         weights, draws = jax.random.split(key)

@@ -36,6 +36,9 @@ class Diayn(Method):
     config: MethodConfig
     skills: SkillSpace
 
+    summary = "Diversity Is All You Need: skills that a discriminator can tell apart"
+    entropy = None
+
     def init(self, key: Key[Array, ""], obs_dim: int) -> DiaynState:
         encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
         return DiaynState(encoder, self._optimizer.init(encoder))

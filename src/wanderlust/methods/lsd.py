@@ -36,6 +36,8 @@ class Lsd(Method):
     config: MethodConfig
     skills: SkillSpace
 
+    summary = "Lipschitz-constrained Skill Discovery: skills that travel far, each along its own direction"
+
     def init(self, key: Key[Array, ""], obs_dim: int) -> LsdState:
         encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
         return LsdState(encoder, measure_spectral(encoder), self._optimizer.init(encoder))

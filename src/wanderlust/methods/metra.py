@@ -12,13 +12,30 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from wanderlust.config import MetraConfig
+from wanderlust.config import MethodConfig, SkillConfig, require_positive
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import Method, Metrics
 from wanderlust.methods.skills import SkillSpace, along
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, displacements, init_mlp
 
 Params = TypeVar("Params")
+
+# --- configuration -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class MetraConfig(MethodConfig):
+    """METRA: LSD's reward, with phi bounded over neighbouring states by a Lagrange multiplier."""
+
+    multiplier: float = 30.0
+    """The Lagrange multiplier at the start."""
+    slack: float = 1e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("method.multiplier", self.multiplier)
+        require_positive("method.slack", self.slack)
+
 
 # --- state -----------------------------------------------------------------------------------------------------
 
@@ -38,6 +55,11 @@ class Metra(Method):
 
     config: MetraConfig
     skills: SkillSpace
+
+    Config = MetraConfig
+    summary = "Metric-Aware Abstraction: skills that cross what takes many steps, each along its own direction"
+    usual_skills = SkillConfig(unit_length=True)
+    entropy = 4.0
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> MetraState:
         encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Protocol
+from typing import Literal, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,9 @@ from wanderlust.config import SkillConfig
 
 class SkillSpace(Protocol):
     """A prior over skills. A skill is the vector that networks take as input."""
+
+    @property
+    def kind(self) -> Literal["continuous", "discrete", "box"]: ...
 
     @property
     def size(self) -> int:
@@ -28,7 +31,7 @@ class SkillSpace(Protocol):
         ...
 
     def nearest(self, vector: Float[Array, " skill"]) -> Float[Array, " skill"]:
-        """The skill nearest to a vector that may be none: what is played if somebody chooses that vector."""
+        """The skill nearest to a vector that need not be one."""
         ...
 
 
@@ -38,6 +41,10 @@ class ContinuousSkills:
 
     dim: int
     unit_length: bool = False
+
+    @property
+    def kind(self) -> Literal["continuous"]:
+        return "continuous"
 
     @property
     def size(self) -> int:
@@ -78,6 +85,10 @@ class DiscreteSkills:
     count: int
 
     @property
+    def kind(self) -> Literal["discrete"]:
+        return "discrete"
+
+    @property
     def size(self) -> int:
         return self.count
 
@@ -102,6 +113,10 @@ class BoxSkills:
     dim: int
 
     @property
+    def kind(self) -> Literal["box"]:
+        return "box"
+
+    @property
     def size(self) -> int:
         return self.dim
 
@@ -116,19 +131,23 @@ class BoxSkills:
 
 
 @dataclasses.dataclass(frozen=True)
-class Orders:
-    """What worlds carry under a method of two levels: a skill, and behind it the goal last set for the lower level."""
+class Commands:
+    """What environments carry under a method of two levels: a skill, and behind it the subgoal set last."""
 
     skills: SkillSpace
     goal: int
-    """Entries of a goal."""
+    """Entries of a subgoal."""
+
+    @property
+    def kind(self) -> Literal["continuous", "discrete", "box"]:
+        return self.skills.kind
 
     @property
     def size(self) -> int:
         return self.skills.size + self.goal
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
-        return self.without_goal(self.skills.sample(key))
+        return self.before_goals(self.skills.sample(key))
 
     def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
         return skill
@@ -137,13 +156,13 @@ class Orders:
         skill, goal = self.parts(vector)
         return jnp.concatenate([self.skills.nearest(skill), goal])
 
-    def without_goal(self, skill: Float[Array, "*batch skill"]) -> Float[Array, "*batch orders"]:
-        """Orders before the first goal is set."""
+    def before_goals(self, skill: Float[Array, "*batch skill"]) -> Float[Array, "*batch command"]:
+        """Commands before the first subgoal is set."""
         return jnp.concatenate([skill, jnp.zeros((*skill.shape[:-1], self.goal))], axis=-1)
 
-    def parts(self, orders: Float[Array, "*batch orders"]) -> tuple[Array, Array]:
-        """The skill and the goal."""
-        return orders[..., : self.skills.size], orders[..., self.skills.size :]
+    def parts(self, command: Float[Array, "*batch command"]) -> tuple[Array, Array]:
+        """The skill and the subgoal."""
+        return command[..., : self.skills.size], command[..., self.skills.size :]
 
 
 def along(skills: SkillSpace, direction: Float[Array, "batch skill"]) -> Float[Array, "batch skill"]:

@@ -14,14 +14,41 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from wanderlust.config import SmmConfig
+from wanderlust.config import MethodConfig, SkillConfig, require, require_positive
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import Method, Metrics, discrete_only
+from wanderlust.methods.base import Method, Metrics
 from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 
 LARGEST_LOG_VARIANCE = 20.0
 """Of a code, either way: a state far from all that was learned must not overflow."""
+
+# --- configuration -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class SmmConfig(MethodConfig):
+    """SMM: a discriminator of skills, and a variational autoencoder whose error says how rarely a state is seen."""
+
+    skill_weight: float = 1.0
+    """Of being told apart from other skills, in the reward."""
+    density_weight: float = 0.5
+    """Of being rarely seen, in the reward."""
+    density_learning_rate: float = 1e-3
+    """Of the autoencoder; learning_rate is the discriminator's."""
+    code: int = 64
+    """Entries of the autoencoder's code."""
+    beta: float = 1.0
+    """Weight of the code's divergence from its prior in the autoencoder's loss."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("skill_weight", "density_weight"):
+            require(getattr(self, name) >= 0, f"method.{name} is {getattr(self, name)}; it must be 0 or larger")
+        require_positive("method.density_learning_rate", self.density_learning_rate)
+        require_positive("method.beta", self.beta)
+        require(self.code >= 1, f"method.code is {self.code}; it must be at least 1")
+
 
 # --- state -----------------------------------------------------------------------------------------------------
 
@@ -57,8 +84,10 @@ class Smm(Method):
     config: SmmConfig
     skills: SkillSpace
 
-    def __post_init__(self) -> None:
-        discrete_only("smm", self.skills, 4)
+    Config = SmmConfig
+    summary = "State Marginal Matching: a few skills that together visit everything; EDL explores with it"
+    takes = ("discrete",)
+    usual_skills = SkillConfig("discrete", 4)
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> SmmState:
         discriminator, encoder, decoder, draws = jax.random.split(key, 4)

@@ -13,13 +13,22 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.config import MethodConfig
+from wanderlust.config import MethodConfig, RunConfig, require
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import Method, Metrics
 from wanderlust.methods.skills import ContinuousSkills, SkillSpace, guessed
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 
 # --- state -----------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class VicConfig(MethodConfig):
+    """VIC: one reward an episode."""
+
+    def check(self, run: RunConfig) -> None:
+        hold = run.schedule.hold
+        require(not hold, f"schedule.hold is {hold}, but vic is paid for whole episodes; leave it at 0")
 
 
 class VicState(NamedTuple):
@@ -33,8 +42,20 @@ class VicState(NamedTuple):
 class Vic(Method):
     """Continuous and discrete VIC: they differ in the discriminator's distribution."""
 
-    config: MethodConfig
+    config: VicConfig
     skills: SkillSpace
+
+    Config = VicConfig
+    summary = "Variational Intrinsic Control: skills that can be told from where an episode began and ended"
+    entropy = None
+    keeps_start = True
+
+    @classmethod
+    def adapt(cls, config: RunConfig) -> RunConfig:
+        """A reward at the last step must reach the first one: a horizon of one episode, which is all there is."""
+        discount = 1.0 - 1.0 / config.env.episode_length
+        sac = dataclasses.replace(config.sac, discount=discount, time_limit_is_terminal=True)
+        return dataclasses.replace(config, sac=sac)
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> VicState:
         encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)

@@ -36,6 +36,9 @@ class Visr(Method):
     config: MethodConfig
     skills: SkillSpace
 
+    summary = "Variational Intrinsic Successor featuRes: skills that a discriminator of directions can tell apart"
+    entropy = None
+
     def init(self, key: Key[Array, ""], obs_dim: int) -> VisrState:
         encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
         return VisrState(encoder, self._optimizer.init(encoder))

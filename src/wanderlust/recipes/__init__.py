@@ -7,15 +7,15 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-from wanderlust.config import BodyName, RunConfig, SkillConfig, Variant
+from wanderlust.config import RunConfig, SkillConfig, Variant
 from wanderlust.errors import UserError
-from wanderlust.methods import parse_method
-from wanderlust.recipes.edl import EDL_SKILLS, SMM_SKILLS, edl, exploring, smm_paper
+from wanderlust.methods import Method, parse_method
+from wanderlust.recipes.edl import edl, exploring, smm_paper
 from wanderlust.recipes.ibol import ibol, linearizer_paper, linearizing
 from wanderlust.recipes.point import point_laptop, point_paper, with_random_start
 from wanderlust.recipes.published import BODIES, body_paper, csd_paper, metra_paper
 from wanderlust.recipes.tuned import body_fast, body_laptop, fallback
-from wanderlust.registry import WORLDS
+from wanderlust.registry import METHODS, WORLDS
 
 __all__ = [
     "BODIES",
@@ -39,7 +39,7 @@ DESCRIPTIONS = {
 
 
 def _for(
-    body: BodyName, recipe: Callable[[BodyName, str, Variant, SkillConfig], RunConfig]
+    body: str, recipe: Callable[[str, str, Variant, SkillConfig], RunConfig]
 ) -> Callable[[str, Variant, SkillConfig], RunConfig]:
     return functools.partial(recipe, body)
 
@@ -52,7 +52,7 @@ RECIPES: dict[tuple[str, str], Callable[[str, Variant, SkillConfig], RunConfig]]
     **{("laptop", body): _for(body, body_laptop) for body in BODIES},
 }
 
-_OTHER_PAPERS: dict[str, Callable[[BodyName, Variant, SkillConfig], RunConfig]] = {
+_OTHER_PAPERS: dict[str, Callable[[str, Variant, SkillConfig], RunConfig]] = {
     "metra": metra_paper,
     "csd": csd_paper,
     "smm": smm_paper,
@@ -70,11 +70,12 @@ def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig) -> RunCo
     if recipe not in known:
         raise UserError(f"there is no recipe {recipe!r} for {env}; known: {', '.join(known)}")
     basis = RECIPES.get((recipe, env), functools.partial(fallback, recipe, env))
-    if name == "metra" and skills.kind == "continuous":
+    method_class: type[Method] = METHODS.get(name)
+    if method_class.usual_skills.unit_length and skills.kind == "continuous":
         skills = dataclasses.replace(skills, unit_length=True)
     suffix = f"-{view}" if view else ""
     if name == "edl":
-        explore = get_recipe(recipe, env, f"smm{suffix}", SkillConfig("discrete", SMM_SKILLS))
+        explore = get_recipe(recipe, env, f"smm{suffix}", usual_skills("smm"))
         return edl(recipe, env, view, explore, last=basis("lsd", view, skills))
     if name == "ibol":
         return ibol(recipe, env, view, skills, lower=get_recipe(recipe, env, f"linearizer{suffix}", SkillConfig()))
@@ -82,8 +83,8 @@ def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig) -> RunCo
         config = _OTHER_PAPERS[name](env, view, skills)
     else:
         config = basis(name, view, skills)
-    adjust = {"vic": _one_reward_an_episode, "smm": exploring, "linearizer": linearizing}.get(name)
-    return adjust(config) if adjust else config
+    adjust = {"smm": exploring, "linearizer": linearizing}.get(name, method_class.adapt)
+    return adjust(config)
 
 
 def known_recipes(env: str) -> list[str]:
@@ -94,12 +95,5 @@ def known_recipes(env: str) -> list[str]:
 
 def usual_skills(method: str) -> SkillConfig:
     """The skills of a method, as a user writes it, unless something else is asked for."""
-    count = {"smm": SMM_SKILLS, "edl": EDL_SKILLS}.get(parse_method(method)[0])
-    return SkillConfig("discrete", count) if count else SkillConfig()
-
-
-def _one_reward_an_episode(config: RunConfig) -> RunConfig:
-    """A reward at the last step must reach the first one: a horizon of one episode, which is all there is."""
-    discount = 1.0 - 1.0 / config.env.episode_length
-    sac = dataclasses.replace(config.sac, discount=discount, time_limit_is_terminal=True)
-    return dataclasses.replace(config, sac=sac)
+    usual: SkillConfig = METHODS.get(parse_method(method)[0]).usual_skills
+    return usual

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from wanderlust.config import BodyName, RunConfig, SkillConfig, SmmConfig, StageConfig, Variant, method_config
+from wanderlust.config import RunConfig, SkillConfig, StageConfig, Variant, method_config
+from wanderlust.methods.smm import SmmConfig
 from wanderlust.recipes.point import one_start
 from wanderlust.recipes.published import body_paper
 
@@ -22,11 +23,7 @@ _EXPLORATION = {
     "half-cheetah": _Exploration(0.5, 1.0),
     "humanoid": _Exploration(0.05, 3.0, alive_bonus=30.0),
 }
-"""The appendix's for Ant and Humanoid; HalfCheetah, which it does not run, takes Ant's."""
-
-
-SMM_SKILLS, EDL_SKILLS = 4, 10
-"""How many there are unless said: those of EDL's code."""
+"""The appendix's for Ant and Humanoid; HalfCheetah, which it does not run, takes Ant's, and so do other worlds."""
 
 
 def exploring(config: RunConfig) -> RunConfig:
@@ -34,7 +31,7 @@ def exploring(config: RunConfig) -> RunConfig:
 
     A replay of the last collections would forget what has been visited, and the density with it.
     """
-    e, schedule, method = _EXPLORATION[config.env.name], config.schedule, config.method
+    e, schedule, method = _EXPLORATION.get(config.env.name, _EXPLORATION["ant"]), config.schedule, config.method
     assert isinstance(method, SmmConfig)
     remembered = max(schedule.replay_collections, 100_000 // schedule.collection)
     drawn = schedule.method_batch or schedule.sac_batch
@@ -46,7 +43,7 @@ def exploring(config: RunConfig) -> RunConfig:
     )
 
 
-def smm_paper(env: BodyName, view: Variant, skills: SkillConfig) -> RunConfig:
+def smm_paper(env: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """SMM as EDL's code runs it, which the appendix says it used: networks of 128 units, small batches from a replay of
     a million, as many updates as environment steps, a value beyond the time limit.
     """

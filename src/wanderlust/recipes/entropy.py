@@ -2,12 +2,15 @@
 
 from typing import Any
 
-AUTO_ALPHA = ("diayn", "dads", "visr", "aps", "vic", "linearizer")
-"""The paper adjusts these methods' alpha by itself; LSD's is fixed, and so is that of the grid it is taken apart in."""
+from wanderlust.registry import METHODS
 
 
-def entropy_weight(name: str, lsd: float, metra: float, csd: float) -> dict[str, Any]:
-    """SAC's entropy coefficient for a method: fixed, or where it starts if it is learned."""
-    if name in AUTO_ALPHA:
+def entropy_weight(name: str, lsd: float, **others: float) -> dict[str, Any]:
+    """SAC's entropy coefficient for a method: learned if the method says so, else its own multiple of LSD's.
+
+    `others` are tuned numbers of a recipe for methods by name.
+    """
+    multiple: float | None = METHODS.get(name).entropy
+    if multiple is None:
         return {"alpha": 0.01, "learn_alpha": True}
-    return {"alpha": {"metra": metra, "csd": csd}.get(name, lsd), "learn_alpha": False}
+    return {"alpha": others.get(name, multiple * lsd), "learn_alpha": False}

@@ -3,8 +3,6 @@
 import dataclasses
 
 from wanderlust.config import (
-    BodyName,
-    LinearizerConfig,
     RunConfig,
     ScheduleConfig,
     SkillConfig,
@@ -14,6 +12,7 @@ from wanderlust.config import (
 )
 from wanderlust.envs import make_world
 from wanderlust.methods import View
+from wanderlust.methods.ibol.linearizer import LinearizerConfig
 from wanderlust.recipes.point import one_start
 from wanderlust.recipes.published import BODIES, body_paper
 
@@ -25,7 +24,7 @@ def linearizing(config: RunConfig) -> RunConfig:
     """A linearizer in a recipe: goals as long as what is seen of a state, collections of whole blocks, one start."""
     config, method = one_start(config), config.method
     assert isinstance(method, LinearizerConfig)
-    block = BLOCK if config.env.name in BODIES else POINT_BLOCK
+    block = min(POINT_BLOCK if config.env.name == "point" else BLOCK, max(1, config.env.episode_length // 2))
     seen = View(make_world(config.env).spec, method.view).method_dim
     standardise = method.view.endswith("o") and config.env.name != "humanoid"
     return dataclasses.replace(
@@ -57,7 +56,7 @@ def in_whole_blocks(schedule: ScheduleConfig, block: int) -> ScheduleConfig:
     )
 
 
-def linearizer_paper(env: BodyName, view: Variant, skills: SkillConfig) -> RunConfig:
+def linearizer_paper(env: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """The lower level as IBOL's code and the appendix have it: ten episodes an epoch, rates of 3e-4.
 
     -o, which is IBOL's own setting: batches as large as a collection, standardised rewards, a discount of 0.995.
@@ -123,7 +122,7 @@ _UPPER: dict[tuple[str, str], _Upper] = {
 
 def ibol(recipe: str, env: str, view: Variant, skills: SkillConfig, lower: RunConfig) -> RunConfig:
     """A linearizer, then the upper level over it; both see the same worlds on the same engine."""
-    u = _UPPER[recipe, env]
+    u = _UPPER.get((recipe, env), _UPPER["laptop", "ant"])
     first = dataclasses.replace(lower.schedule, epochs=round(u.share * lower.schedule.epochs))
     method = method_config(
         "ibol",

@@ -1,14 +1,11 @@
 """Bodies as published: the LSD paper's numbers, and those of METRA's and CSD's authors."""
 
 import dataclasses
-import typing
 from typing import Any
 
-from wanderlust.config import BodyName, RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config
+from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config
 from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.recipes.entropy import entropy_weight
-
-BODIES: tuple[BodyName, ...] = typing.get_args(BodyName)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +29,10 @@ PUBLISHED = {
     "half-cheetah": Published(),
     "humanoid": Published(1000, 5, 3e-4, 1e-4, 0.03, 0.03, alive_bonus=0.03, epochs=200_000, replay=True),
 }
+BODIES = tuple(PUBLISHED)
 
 
-def body_paper(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
+def body_paper(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """The published numbers: on-policy, an epoch of whole episodes, four SAC steps and two of phi, one target update.
 
     Humanoid alone keeps a replay of a million transitions and learns from 10,000 on. Its model keeps the file's PGS
@@ -76,14 +74,15 @@ def body_paper(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> 
     )
 
 
-def _published_alpha(env: BodyName, name: str, skills: SkillConfig) -> dict[str, Any]:
+def _published_alpha(env: str, name: str, skills: SkillConfig) -> dict[str, Any]:
     p = PUBLISHED[env]
     if env == "ant" and skills.kind == "continuous" and skills.size == 5 and name in ("dads", "diayn"):
         return {"alpha": {"dads": 0.03, "diayn": 0.3}[name]}
-    return entropy_weight(name, p.alpha_continuous if skills.kind == "continuous" else p.alpha_discrete, 0.01, 0.003)
+    lsd = p.alpha_continuous if skills.kind == "continuous" else p.alpha_discrete
+    return entropy_weight(name, lsd, metra=0.01, csd=0.003)
 
 
-def metra_paper(env: BodyName, view: Variant, skills: SkillConfig) -> RunConfig:
+def metra_paper(env: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """METRA's own published numbers for bodies: few steps of collection, many small updates from a large replay."""
     base = body_paper(env, "lsd", view, skills)
     rate, steps = 1e-4, 50
@@ -113,7 +112,7 @@ def metra_paper(env: BodyName, view: Variant, skills: SkillConfig) -> RunConfig:
     )
 
 
-def csd_paper(env: BodyName, view: Variant, skills: SkillConfig) -> RunConfig:
+def csd_paper(env: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """CSD's own published numbers for bodies. Its reward is multiplied by 10 there; here alpha is divided by it."""
     base = body_paper(env, "lsd", view, skills)
     alpha = {"ant": 0.003, "half-cheetah": 0.01, "humanoid": 0.03}[env]

@@ -3,7 +3,6 @@
 import dataclasses
 
 from wanderlust.config import (
-    BodyName,
     RunConfig,
     SacConfig,
     ScheduleConfig,
@@ -65,7 +64,7 @@ _FAST = {
 }
 
 
-def body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
+def body_fast(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """What gets far-reaching skills soonest on one GPU (`docs/speed.md` has what was tried).
 
     Thousands of worlds a few steps at a time, since a physics step costs almost the same for one world and for
@@ -83,7 +82,7 @@ def body_fast(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> R
             policy_learning_rate=f.rate,
             critic_learning_rate=f.rate,
             alpha_learning_rate=f.rate,
-            **entropy_weight(name, lsd=alpha, metra=4 * alpha, csd=alpha),
+            **entropy_weight(name, lsd=alpha),
             alive_bonus=0.0 if name == "dads" else f.alive_bonus,
             position_scale=f.position_scale,
             discount=f.discount,
@@ -115,7 +114,7 @@ _LAPTOP_REPLAY = 409_600
 """Transitions: 2,048 episodes of Ant."""
 
 
-def body_laptop(env: BodyName, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
+def body_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """What two to eight CPU cores can do: the same with 64 worlds, narrow networks and batches of 1,024.
 
     And with the published horizon. With that of `fast`, a third of it, Ant throws itself on its back, which changes

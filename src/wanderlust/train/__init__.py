@@ -1,11 +1,11 @@
 """Training: two drivers, one update.
 
-`fused` compiles collection and learning into one program; `split` moves the worlds on the host between compiled
+`fused` compiles collection and learning into one program; `split` steps the environments on the host between compiled
 calls, for engines that cannot be compiled. Seeds are an axis: every array of a `TrainState` leads with it, learners
 are mapped over it, and an engine sees seeds x worlds as one batch.
 """
 
-from wanderlust.train.fused import fused_driver, seed_mesh
+from wanderlust.train.fused import FusedDriver, seed_mesh
 from wanderlust.train.host import SplitDriver
 from wanderlust.train.probe import (
     actions,
@@ -32,11 +32,12 @@ from wanderlust.train.state import (
     skill_policy,
     to_save,
 )
-from wanderlust.train.update import Advance, each_seed, learn
+from wanderlust.train.update import Driver, each_seed, learn
 
 __all__ = [
     "Actor",
-    "Advance",
+    "Driver",
+    "FusedDriver",
     "Learner",
     "Setup",
     "SplitDriver",
@@ -48,7 +49,6 @@ __all__ = [
     "each_seed",
     "example",
     "follow",
-    "fused_driver",
     "init",
     "init_seed",
     "learn",
@@ -66,6 +66,6 @@ __all__ = [
 ]
 
 
-def make_driver(parts: Setup) -> Advance:
+def make_driver(parts: Setup) -> Driver:
     """The driver a configuration asks for, compiled on first use."""
-    return fused_driver(parts) if parts.config.driver == "fused" else SplitDriver(parts)
+    return FusedDriver(parts) if parts.config.driver == "fused" else SplitDriver(parts)

@@ -23,7 +23,7 @@ from wanderlust.train.rollout import (
     make_unroll,
 )
 from wanderlust.train.state import Setup, TrainState, behaviour_policy
-from wanderlust.train.update import learn_all, mean_metrics
+from wanderlust.train.update import learn_all, mean_metrics, working_bytes
 
 FEW = 32
 """Up to so many environments choose their actions on the CPU: to send every step to the GPU and back takes longer."""
@@ -55,6 +55,7 @@ class SplitDriver:
         self._split = jax.jit(partial(_split, self._groups))
         self._learning = jax.jit(partial(_learn, parts), donate_argnums=0)
         self._learn: Callable[..., tuple[TrainState, Metrics]] = self._learning
+        self.working_bytes = 0
 
     def __call__(self, state: TrainState, epochs: int) -> tuple[TrainState, Metrics]:
         """Train for so many epochs, and return their mean metrics; compile alone if that is none."""
@@ -88,7 +89,8 @@ class SplitDriver:
             return jax.ShapeDtypeStruct((steps, *x.shape[1:]), x.dtype)
 
         fresh, age = jax.tree.map(whole, (collected.fresh, collected.age))
-        self._learn = self._learning.lower(state, keys, collected._replace(fresh=fresh, age=age)).compile()
+        compiled = self._learning.lower(state, keys, collected._replace(fresh=fresh, age=age)).compile()
+        self._learn, self.working_bytes = compiled, working_bytes(compiled)
 
 
 def _cpu() -> jax.Device | None:

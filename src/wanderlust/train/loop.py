@@ -17,8 +17,8 @@ import numpy as np
 
 from wanderlust import train
 from wanderlust.bench import breakdown
-from wanderlust.config import Engine, EnvConfig, RunConfig, StagedConfig
-from wanderlust.envs import choose_engine, devices, make_engine, make_world, overflow_of
+from wanderlust.config import EngineName, EnvConfig, RunConfig, StagedConfig
+from wanderlust.envs import choose_engine, devices, make_world, overflow_of
 from wanderlust.envs.engines.warp import WarpEngine
 from wanderlust.envs.mjcf import muted
 from wanderlust.errors import UserError
@@ -161,19 +161,21 @@ def last_state(run: Run, parts: train.Setup) -> tuple[int, train.TrainState]:
 
 
 def _introduce(line: Progress, parts: train.Setup) -> None:
-    """Which engine, and how much memory."""
+    """Which engine steps the environments, and why."""
     _say(line, describe_engine(parts.config.env, parts.config.engine, "as configured"))  # by a recipe, a file, a flag
-    _say(line, f"memory: {memory.count(parts, PROBE_EPISODES)}; {memory.room(parts)}")
 
 
-def _compile(line: Progress, parts: train.Setup, advance: train.Advance, state: train.TrainState) -> train.TrainState:
-    """Compile ahead of training, so that its time is known and kept apart."""
+def _compile(line: Progress, parts: train.Setup, advance: train.Driver, state: train.TrainState) -> train.TrainState:
+    """Compile ahead of training: its time is kept apart, and the compiler says how much memory it needs."""
     if isinstance(parts.engine, WarpEngine):
         with _told(line, "loading the physics kernels (a minute the first time on this machine)"):
             for worlds in (parts.config.schedule.worlds, PROBE_EPISODES):
                 parts.engine.prepare(worlds * parts.config.seeds)
     with _told(line, "compiling the training program, or fetching it from the cache"):
         state, _ = jax.block_until_ready(advance(state, 0))
+    needed, room = memory.count(parts, PROBE_EPISODES, advance.working_bytes), memory.room(parts)
+    _say(line, f"memory: {needed}; {room}")
+    memory.check(needed, room, parts.config.seeds)
     return state
 
 
@@ -191,11 +193,10 @@ def _told(line: Progress, what: str) -> Iterator[None]:
     _say(line, f"{what}: {time.monotonic() - began:.1f} s")
 
 
-def describe_engine(env: EnvConfig, engine: Engine = "auto", otherwise: str = "asked for") -> str:
-    """One line: what will move the worlds, and why; `otherwise` is why it is not what `auto` stands for here."""
+def describe_engine(env: EnvConfig, engine: EngineName = "auto", otherwise: str = "asked for") -> str:
+    """One line: what steps the environments, and why; `otherwise` is why it is not what `auto` stands for here."""
     world = make_world(env)
-    name = make_engine(world, engine).name  # refuses what cannot be
-    picked, why = choose_engine(world)
+    name, (picked, why) = choose_engine(world, engine)[0], choose_engine(world)
     return f"engine: {name} ({why if name == picked else otherwise})"
 
 
@@ -211,6 +212,8 @@ def _stop_if_broken(
     and limits than there is room for, so the overflow alone would hide the state to look at.
     """
     overflow = overflow_of(parts.engine)
+    if overflow:
+        train.assemble.cache_clear()  # this engine has counted an overflow for good
     also = f"; {overflow}" if overflow else ""
     sane = np.isfinite(diverged.action).all(axis=1)  # a policy that has diverged is none of the engine's business
     found = np.asarray(diverged.found) & sane
@@ -279,12 +282,12 @@ def ctrl_c() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def settle(config: RunConfig, driver_follows: bool = True) -> RunConfig:
+def resolve_engine(config: RunConfig, driver_follows: bool = True) -> RunConfig:
     """The same run with the engine that `auto` stands for here, and the driver that suits it."""
     devices.prepare(config.seeds)
-    engine = make_engine(make_world(config.env), config.engine)
-    driver = config.driver if not driver_follows else "fused" if engine.compiles else "split"
-    return dataclasses.replace(config, engine=engine.name, driver=driver)
+    engine, _ = choose_engine(make_world(config.env), config.engine)
+    driver = config.driver if not driver_follows else "split" if engine == "c" else "fused"
+    return dataclasses.replace(config, engine=engine, driver=driver)
 
 
 def start(config: RunConfig, out: Path | None, begin_with: Path | None = None) -> Run:
@@ -329,12 +332,12 @@ def checked(config: RunConfig) -> RunConfig:
     return parts.config
 
 
-def resume(path: Path, engine: Engine | None = None) -> Run:
+def resume(path: Path, engine: EngineName | None = None) -> Run:
     """Open the folder of a run to go on with it, if need be on another engine. Its config.json stays as it is."""
     run = Run.open(path)
     devices.prepare(run.config.seeds)
     if engine is not None:
-        run = dataclasses.replace(run, config=settle(dataclasses.replace(run.config, engine=engine)))
+        run = dataclasses.replace(run, config=resolve_engine(dataclasses.replace(run.config, engine=engine)))
     elif needs_gpu(run.config):
         raise UserError(
             f"{run.path} is a run of the engine warp, which needs a GPU, and JAX sees none here; add --engine c to go "

@@ -1,4 +1,4 @@
-"""How much memory a run takes, counted from its configuration before anything is allocated."""
+"""How much memory a run takes: its state before anything is allocated, its program once it is compiled."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from wanderlust import train
-from wanderlust.config import IbolConfig
 from wanderlust.envs import devices
 from wanderlust.envs.engines.warp import WarpEngine, import_warp
 from wanderlust.errors import UserError
@@ -16,14 +15,14 @@ from wanderlust.errors import UserError
 GIB = 2**30
 
 
-class Memory(NamedTuple):
+class MemoryUse(NamedTuple):
     """Bytes, by what they are for."""
 
     networks: int
     """Networks, targets and optimisers of all seeds."""
     replay: int
     working: int
-    """What lives for an epoch: the collection, the batches and what the networks keep of them for their gradients."""
+    """What lives for an epoch: the collection, batches, and activations kept for gradients."""
     physics: int
     """Buffers that belong to the engine and not to JAX."""
 
@@ -57,53 +56,24 @@ class Room(NamedTuple):
         return f"{self.name} has {in_words(self.arrays)}{apart}"
 
 
-def count(parts: train.Setup, episodes: int) -> Memory:
-    """The memory of a run that looks at its skills with this many episodes, on the device that has most to hold.
+def count(parts: train.Setup, episodes: int, compiled: int = 0) -> MemoryUse:
+    """The memory of a run whose probe plays this many episodes, on the device that has most to hold.
 
-    The state is counted to the byte. What the compiler needs besides is an upper bound by the rule below, 1.1 to 1.2
-    times what XLA reports for the recipes of the bodies (`tests/test_engine_choice.py` compares one); the engine's
-    buffers are counted by a rule of its own, which gave 1.1 to 1.4 times what it allocates.
+    The state is counted to the byte. What the training program needs besides is `compiled`, the compiler's own number;
+    before it is known, the collection and the environments stand for it: the run needs at least that. A rule of the
+    engine's counts its buffers, 1.1 to 1.4 times what it allocates.
     """
-    config, world = parts.config, parts.world.spec
+    config = parts.config
     state = jax.eval_shape(lambda: train.init(parts))
     split = train.seed_mesh(config.seeds).size if config.driver == "fused" else 1
-    on_cpu = jax.default_backend() == "cpu"
-    networks, replay = size(state.learner), size(state.replay)
     transition = config.seeds * size(jax.eval_shape(lambda: train.example(parts)))
-    # The collection exists twice: as it was made, step by step, and seed by seed. The worlds are part of the state.
-    working = size(state.worlds) + 2 * config.schedule.collection * transition
-    # Seeds learn side by side on an accelerator. On a CPU device they take turns, each with a copy of its own share.
-    at_once = split if on_cpu else config.seeds
-    working += at_once * _learning(parts, networks // config.seeds)
-    if on_cpu and config.seeds > split:
-        working += split * (networks + replay) // config.seeds
-    working += config.seeds * episodes * (world.episode_length + 1) * (world.obs_dim + world.action_dim) * 4
+    working = max(compiled, size(state.worlds) + config.schedule.collection * transition)
     physics = 0
     if isinstance(parts.engine, WarpEngine):
         physics = sum(parts.engine.bytes(worlds * config.seeds) for worlds in (config.schedule.worlds, episodes))
-    whole = Memory(networks, replay, working, physics)
-    return whole if on_cpu else Memory(*(-(-x // split) for x in whole))  # the host's memory is one, a GPU's its own
-
-
-def _learning(parts: train.Setup, networks: int) -> int:
-    """What gradient steps of one seed need: hidden layers kept for the backward pass, and new networks beside the old.
-
-    A SAC step runs the policy twice (at s' and at s) and twin critics three times (targets, values, the policy's
-    actions); the method's network runs at s and at s'. Halves are counted as float32: XLA may keep either.
-    """
-    schedule, sac, method = parts.config.schedule, parts.config.sac, parts.config.method
-    if isinstance(method, IbolConfig):  # both policies at every decision, one of them for many skills, and two LSTMs
-        decisions = min(schedule.sac_batch, schedule.worlds) * -(-schedule.steps // method.block)
-        return networks + decisions * ((method.samples + 2) * sum(method.hidden) + 2 * 8 * method.hidden[0]) * 4
-    kept_by_sac = schedule.sac_batch * (2 + 2 * 3) * sum(sac.hidden) * 4
-    rows = schedule.sac_batch if schedule.order == "joint" else schedule.method_batch or schedule.collection
-    ring = schedule.collection * schedule.replay_collections
-    if schedule.order == "sac-first" and ring <= schedule.sac_steps * schedule.sac_batch:
-        rows = max(rows, ring)  # the rewards of the whole ring are computed at once
-    kept_by_method = rows * 2 * sum(method.hidden) * 4
-    if schedule.order == "sac-first":
-        return networks + max(kept_by_sac, kept_by_method)
-    return networks + kept_by_sac + kept_by_method
+    whole = MemoryUse(size(state.learner), size(state.replay), working, physics)
+    on_host = jax.default_backend() == "cpu"  # whose memory is one; each GPU has its own
+    return whole if on_host else MemoryUse(*(-(-x // split) for x in whole))
 
 
 def room(parts: train.Setup) -> Room:
@@ -118,7 +88,7 @@ def room(parts: train.Setup) -> Room:
     return Room(int(limit), beside, device.device_kind)
 
 
-def check(needed: Memory, room: Room, seeds: int) -> None:
+def check(needed: MemoryUse, room: Room, seeds: int) -> None:
     """Refuse a run that does not fit, and name what would have to be smaller."""
     shared = room.physics is None
     arrays = needed.total if shared else needed.arrays

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 from wanderlust.envs import Engine, World
 from wanderlust.envs.base import sane
 from wanderlust.envs.spec import Rollout
-from wanderlust.methods.skills import Orders
+from wanderlust.methods.skills import Commands
 from wanderlust.rl.sac import mode_actions, sample_actions
 from wanderlust.train.autoreset import where_worlds
 from wanderlust.train.rollout import Step, follow_goals, make_unroll, set_goals
@@ -26,47 +26,47 @@ Choose = Callable[[Any, Float[Array, "worlds obs"], Float[Array, "worlds skill"]
 def actions(
     parts: Setup, policy: Any, obs: Float[Array, "worlds obs"], skill: Array, key: Key[Array, ""] | None = None
 ) -> Float[Array, "worlds action"]:
-    """What skills do in some states: their mode, or a sample if there is a key. An upper level decides here and now."""
+    """What skills do in some states: their mode, or a sample if there is a key. A high-level policy decides anew."""
     return follow(parts, policy, obs, decide(parts, policy, obs, skill, key), key)
 
 
 def decide(
-    parts: Setup, policy: Any, obs: Float[Array, "worlds obs"], orders: Array, key: Key[Array, ""] | None = None
-) -> Float[Array, "worlds orders"]:
-    """What is followed from here on: skills, with the goals that an upper level sets; with a key these are drawn.
+    parts: Setup, policy: Any, obs: Float[Array, "worlds obs"], command: Array, key: Key[Array, ""] | None = None
+) -> Float[Array, "worlds command"]:
+    """Commands from here on: skills, with the subgoals that a high-level policy sets; with a key these are drawn.
 
-    Of orders that have goals already, only the skills count.
+    Of commands that have subgoals already, only the skills count.
     """
-    if parts.upper is None:
-        return orders
-    return set_goals(parts, policy, obs, orders, None if key is None else jax.random.split(key, len(obs)))
+    if parts.high_level is None:
+        return command
+    return set_goals(parts, policy, obs, command, None if key is None else jax.random.split(key, len(obs)))
 
 
 def follow(
-    parts: Setup, policy: Any, obs: Float[Array, "worlds obs"], orders: Array, key: Key[Array, ""] | None = None
+    parts: Setup, policy: Any, obs: Float[Array, "worlds obs"], command: Array, key: Key[Array, ""] | None = None
 ) -> Float[Array, "worlds action"]:
-    """What is done in some states under orders that were decided here or earlier."""
-    if parts.upper is not None:
-        return follow_goals(parts, policy, obs, orders)
+    """Actions under commands that were decided here or earlier."""
+    if parts.high_level is not None:
+        return follow_goals(parts, policy, obs, command)
     seen = parts.view.for_policy(obs)
-    return mode_actions(policy, seen, orders) if key is None else sample_actions(policy, seen, orders, key)[0]
+    return mode_actions(policy, seen, command) if key is None else sample_actions(policy, seen, command, key)[0]
 
 
 def make_player(parts: Setup, mode: bool = True) -> Player:
     """Episodes from the origin with mode actions or sampled ones, compiled on first use."""
 
-    def choose(policy: Any, obs: Array, orders: Array, key: Key[Array, ""]) -> Array:
-        return follow(parts, policy, obs, orders, None if mode else key)
+    def choose(policy: Any, obs: Array, command: Array, key: Key[Array, ""]) -> Array:
+        return follow(parts, policy, obs, command, None if mode else key)
 
-    def renew(policy: Any, obs: Array, orders: Array, key: Key[Array, ""]) -> Array:
-        return decide(parts, policy, obs, orders, None if mode else key)
+    def renew(policy: Any, obs: Array, command: Array, key: Key[Array, ""]) -> Array:
+        return decide(parts, policy, obs, command, None if mode else key)
 
-    world, length, hold = parts.world.from_origin(), parts.world.spec.episode_length, parts.goals_stand
+    world, length, hold = parts.world.from_origin(), parts.world.spec.episode_length, parts.subgoal_steps
     episodes = make_episodes(world, parts.engine, choose, length, renew if hold else None, hold)
 
     def of_skills(policy: Any, skill: Array, key: Key[Array, ""]) -> Rollout:
-        orders = parts.orders.without_goal(skill) if isinstance(parts.orders, Orders) else skill
-        return episodes(policy, orders, key)._replace(skill=skill)
+        command = parts.commands.before_goals(skill) if isinstance(parts.commands, Commands) else skill
+        return episodes(policy, command, key)._replace(skill=skill)
 
     return over_seeds(parts.engine, of_skills)
 
@@ -82,19 +82,19 @@ def make_episodes(
     observe = jax.jit(jax.vmap(world.observe))
 
     def act(policy: Any, carry: Any, now: tuple[Array, Array]) -> tuple[Any, Any, Any]:
-        (state, alive, orders), (at, key) = carry, now
+        (state, alive, command), (at, key) = carry, now
         obs = observe(state)
         if renew is not None:
-            renewed = lambda orders: renew(policy, obs, orders, jax.random.fold_in(key, 1))  # noqa: E731
-            orders = jax.lax.cond(at % hold == 0, renewed, lambda orders: orders, orders)
-        return (state, alive, orders), state, choose(policy, obs, orders, key)
+            renewed = lambda command: renew(policy, obs, command, jax.random.fold_in(key, 1))  # noqa: E731
+            command = jax.lax.cond(at % hold == 0, renewed, lambda command: command, command)
+        return (state, alive, command), state, choose(policy, obs, command, key)
 
     def follow(carry: Any, before: Any, action: Array, after: Any, now: Any) -> tuple[Any, Any]:
-        _, alive, orders = carry
+        _, alive, command = carry
         alive = alive & sane(after)
         state = where_worlds(alive, after, before)
         alive = alive & ~jax.vmap(world.terminated)(state)
-        return (state, alive, orders), (observe(state), action, alive)
+        return (state, alive, command), (observe(state), action, alive)
 
     unroll = make_unroll(engine, Step(act, follow, lambda carry: bool(np.any(carry[1]))), not engine.compiles)
 

@@ -110,7 +110,7 @@ def collection_step(parts: Setup) -> Step:
         return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, carry.first, count, axis=1), tree)
 
     def choose(actor: Actor, carry: Collecting, keys: tuple[Array, Array]) -> tuple[Collecting, Any, Any]:
-        envs = renew_orders(parts, actor, carry.envs, mine(carry, order_keys(parts, keys[0])))
+        envs = resample_commands(parts, actor, carry.envs, mine(carry, command_keys(parts, keys[0])))
         action = jax.vmap(partial(act, parts))(actor, envs, mine(carry, draw_noise(parts, keys[0])))
         return carry._replace(envs=envs), all_worlds(envs.state), all_worlds(action)
 
@@ -133,74 +133,74 @@ def act(
 ) -> Float[Array, "worlds action"]:
     """Actions of one seed's worlds: the ones of its policy that standard-normal noise stands for.
 
-    A policy that an upper level leads takes its mode actions: what is random there is the goal.
+    A policy that follows subgoals takes its mode actions: what is random there is the subgoal.
     """
     obs = jax.vmap(parts.world.observe)(worlds.state)
-    if parts.upper is not None:
+    if parts.high_level is not None:
         return follow_goals(parts, actor, obs, worlds.skill)
     return noisy_actions(actor.policy, parts.view.for_policy(obs), worlds.skill, noise)
 
 
 def follow_goals(
-    parts: Setup, actor: Actor, obs: Float[Array, "worlds obs"], orders: Float[Array, "worlds orders"]
+    parts: Setup, actor: Actor, obs: Float[Array, "worlds obs"], command: Float[Array, "worlds command"]
 ) -> Float[Array, "worlds action"]:
-    """What the lower level does about the goals in its orders."""
-    return mode_actions(actor.policy, parts.view.for_policy(obs), orders[:, parts.skills.size :])
+    """The mode actions of the low-level policy towards the subgoals in its commands."""
+    return mode_actions(actor.policy, parts.view.for_policy(obs), command[:, parts.skills.size :])
 
 
 def set_goals(
     parts: Setup,
     actor: Actor,
     obs: Float[Array, "worlds obs"],
-    orders: Float[Array, "worlds orders"],
+    command: Float[Array, "worlds command"],
     keys: Key[Array, " worlds"] | None,
-) -> Float[Array, "worlds orders"]:
-    """Orders with the goals that the upper level sets here: the likeliest, or drawn ones."""
-    if parts.upper is None:
-        raise ValueError("this method has no upper level")
-    skill = orders[:, : parts.skills.size]
+) -> Float[Array, "worlds command"]:
+    """Commands with the subgoals that the high-level policy sets here: the likeliest, or drawn ones."""
+    if parts.high_level is None:
+        raise ValueError("this method sets no subgoals")
+    skill = command[:, : parts.skills.size]
     seen = parts.view.for_method(obs)
-    goal = partial(parts.upper.goal, actor.lead)
+    goal = partial(parts.high_level.goal, actor.goal_policy)
     goals = jax.vmap(lambda o, z: goal(o, z, None))(seen, skill) if keys is None else jax.vmap(goal)(seen, skill, keys)
     return jnp.concatenate([skill, goals], axis=1)
 
 
-def renew_orders(
+def resample_commands(
     parts: Setup, actor: Actor, worlds: EnvState, keys: Key[Array, "seeds worlds"] | tuple[()]
 ) -> EnvState:
-    """EnvState whose episode has come to a multiple of `hold` steps get other orders; arrays lead with a seed axis."""
+    """New commands for episodes whose age is a multiple of `hold` steps; arrays lead with a seed axis."""
     if isinstance(keys, tuple):
         return worlds
     due = (worlds.age % parts.hold == 0) & (worlds.age < parts.world.spec.episode_length)
 
-    def one_seed(actor: Actor, worlds: EnvState, keys: Key[Array, " worlds"]) -> Float[Array, "worlds orders"]:
-        if parts.upper is None:
-            return jax.vmap(parts.orders.sample)(keys)
+    def one_seed(actor: Actor, worlds: EnvState, keys: Key[Array, " worlds"]) -> Float[Array, "worlds command"]:
+        if parts.high_level is None:
+            return jax.vmap(parts.commands.sample)(keys)
         return set_goals(parts, actor, jax.vmap(parts.world.observe)(worlds.state), worlds.skill, keys)
 
     def renewed(worlds: EnvState) -> EnvState:
-        orders = jax.vmap(one_seed)(actor, worlds, keys)
-        return worlds._replace(skill=jnp.where(due[..., None], orders, worlds.skill))
+        command = jax.vmap(one_seed)(actor, worlds, keys)
+        return worlds._replace(skill=jnp.where(due[..., None], command, worlds.skill))
 
     return jax.lax.cond(jnp.any(due), renewed, lambda worlds: worlds, worlds)
 
 
-def order_keys(parts: Setup, keys: Key[Array, " seeds"]) -> Key[Array, "seeds worlds"] | tuple[()]:
-    """What other orders are drawn by in a step, if any may be."""
+def command_keys(parts: Setup, keys: Key[Array, " seeds"]) -> Key[Array, "seeds worlds"] | tuple[()]:
+    """Keys for the commands of a step; none if episodes keep theirs."""
     if not parts.hold:
         return ()
     return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1), parts.config.schedule.worlds))(keys)
 
 
 def draw_noise(parts: Setup, keys: Key[Array, " seeds"]) -> Float[Array, "seeds worlds action"]:
-    """Standard-normal numbers, of which policies make a step's actions."""
+    """Standard-normal noise for the actions of a step."""
     shape = (parts.config.schedule.worlds, parts.world.spec.action_dim)
     return jax.vmap(lambda key: jax.random.normal(key, shape))(keys)
 
 
 def fresh_worlds(parts: Setup, keys: Key[Array, " seeds"]) -> EnvState:
-    """EnvState at the start of an episode each, of all seeds."""
-    return begin_all(parts.world, parts.orders, keys, parts.config.schedule.worlds, parts.keeps_start)
+    """Environments of all seeds, each at the start of an episode."""
+    return begin_all(parts.world, parts.commands, keys, parts.config.schedule.worlds, parts.keeps_start)
 
 
 class EpochKeys(NamedTuple):

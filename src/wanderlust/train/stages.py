@@ -1,52 +1,41 @@
 """Methods that learn in stages: a stage before is a run of its own, in a folder of the run it serves.
 
-RUN/NAME/                        the stage before (the first of `Before.stages`): an ordinary run, with its evaluation
-RUN/checkpoints/epoch-00000000   the state the last stage begins with, made of what the stage before has learned
+RUN/NAME/                        the first stage (the first of `Method.stages`): an ordinary run, with its evaluation
+RUN/checkpoints/epoch-00000000   the state the last stage starts with, made of what the first has learned
 RUN                              the last stage, from there on a run like any other
 
-Its configuration is in `method.first` (`config.StageConfig`). Whoever stops in whatever stage goes on with
-``--resume RUN``. A method with one stage passes through here and is just trained.
+The first stage's configuration is `method.first` (`config.StageConfig`). `--resume RUN` goes on in whichever stage was
+stopped. A method with one stage is just trained.
 """
 
 import dataclasses
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
+import jax
 from rich.console import Console
 
 from wanderlust import train
-from wanderlust.config import Engine, RunConfig, StagedConfig
+from wanderlust.config import EngineName, RunConfig, StagedConfig
 from wanderlust.evaluation.evaluate import evaluate
-from wanderlust.methods.edl import codes
-from wanderlust.methods.ibol import levels
+from wanderlust.methods.base import FirstStage
+from wanderlust.registry import METHODS
 from wanderlust.report.plots import draw_run
+from wanderlust.report.progress import progress
 from wanderlust.runs.run import Run
 from wanderlust.train import loop
 from wanderlust.train.loop import Outcome
 
-Pressed = Callable[[], bool]
-"""Whether Ctrl-C has been pressed: what takes long looks now and then, and stops."""
+Say = Callable[[str], None]
 
 
-@dataclasses.dataclass(frozen=True)
-class Before:
-    """What a method has to do before its last stage."""
-
-    stages: tuple[str, ...]
-    """What all stages are called, in order. The first is the name of its folder; what lies between is in `begin`."""
-    begin: Callable[[Run, Run, train.Setup, Pressed, bool], train.TrainState | None]
-    """(run of the first stage, the run itself, its parts, Ctrl-C, quiet) -> the state its last stage begins with;
-    None if it was interrupted."""
-
-
-BEFORE: Mapping[str, Before] = {
-    "edl": Before(("explore", "codes", "skills"), codes.begin),
-    "ibol": Before(("linearizer", "skills"), levels.begin),
-}
-"""By method; each has a `config.StagedConfig`."""
+def stage_names(config: RunConfig) -> tuple[str, ...]:
+    """Names of all stages of a run's method."""
+    names: tuple[str, ...] = METHODS.get(config.method.name).stages
+    return names
 
 
 def earlier(config: RunConfig) -> RunConfig | None:
@@ -59,9 +48,14 @@ def earlier(config: RunConfig) -> RunConfig | None:
 
 def runs(run: Run) -> list[Run]:
     """The runs of all stages that there are so far, in order."""
-    first = earlier(run.config)
-    folder = run.path / BEFORE[run.config.method.name].stages[0] if first else run.path
-    return [Run(folder, first), run] if first and folder.exists() else [run]
+    first = first_run(run)
+    return [first, run] if first is not None and first.path.exists() else [run]
+
+
+def first_run(run: Run) -> Run | None:
+    """The run of the first stage, whether it has been made or not; None if there is one stage."""
+    config = earlier(run.config)
+    return None if config is None else Run(run.path / stage_names(run.config)[0], config)
 
 
 def with_steps(config: RunConfig, steps: int) -> RunConfig:
@@ -96,7 +90,7 @@ def start(config: RunConfig, out: Path | None, begin_with: Path | None = None) -
     return loop.start(config, out, begin_with)
 
 
-def resume(path: Path, engine: Engine | None = None) -> Run:
+def resume(path: Path, engine: EngineName | None = None) -> Run:
     """Open a run to go on with it, in whichever stage it was stopped."""
     return loop.resume(path, engine)
 
@@ -107,56 +101,77 @@ def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False
     A stage may take the share of the budget that its environment steps have in those that are left; one that spends
     it ends there, and the next begins with what it has learned.
     """
-    first = earlier(run.config)
+    first = first_run(run)
     if first is None:
         return loop.run_training(run, budget_seconds=budget_seconds, quiet=quiet)
-    began, before = time.monotonic(), BEFORE[run.config.method.name]
+    began, names = time.monotonic(), stage_names(run.config)
     say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
     if not run.checkpoints():
         with run.held():
-            outcome = _first_stage(run, first, before, budget_seconds, quiet, say)
+            outcome = _first_stage(run, first, budget_seconds, quiet, say)
             if outcome.reason == "interrupted":
-                return dataclasses.replace(outcome, stage=before.stages[0])
-            parts = train.assemble(run.config)
-            with loop.ctrl_c() as pressed:
-                for n, name in enumerate(before.stages[1:-1], 2):
-                    say(f"stage {n} of {len(before.stages)}, {name}")
-                mine = _run_of(run, first, before)
-                state = before.begin(mine, run, parts, pressed, quiet)
+                return dataclasses.replace(outcome, stage=names[0])
+            for n, name in enumerate(names[1:-1], 2):
+                say(f"stage {n} of {len(names)}, {name}")
+            state = _last_stage_state(run, first, quiet, say)
             if state is None:
-                return Outcome(0, "interrupted", before.stages[-2])
-            run.began_with(mine, max(mine.checkpoints()))  # which may be fewer epochs than were planned
+                return Outcome(0, "interrupted", names[-2])
+            run.began_with(first, max(first.checkpoints()))  # which may be fewer epochs than were planned
             run.save(0, train.to_save(state))
     left = None if budget_seconds is None else budget_seconds - (time.monotonic() - began)
-    _announce(say, before, len(before.stages), run, left)
+    _announce(say, names, len(names), run, left)
     return loop.run_training(run, budget_seconds=left, quiet=quiet)
 
 
-def _announce(say: Callable[[str], None], before: Before, n: int, run: Run, seconds: float | None) -> None:
+def _last_stage_state(run: Run, first: Run, quiet: bool, say: Say) -> train.TrainState | None:
+    """The state the last stage starts with; None if Ctrl-C interrupted what comes between."""
+    parts = train.assemble(run.config)
+    form = train.saved_form(train.assemble(first.config))
+
+    def states() -> tuple[int, jax.Array, jax.Array]:
+        epoch, replay = first.load(form.replay, part="replay")
+        return epoch, parts.view.for_method(replay.data.next_obs), replay.size
+
+    with loop.ctrl_c() as pressed:
+        start = parts.method.start_last_stage(
+            FirstStage(
+                policy=lambda: first.load(form.learner.sac.policy, part="learner/sac/policy")[1],
+                states=states,
+                folder=run.path,
+                seeds=range(run.config.seed, run.config.seed + run.config.seeds),
+                obs_dim=parts.view.method_dim,
+                each_seed=train.each_seed,
+                progress=lambda total, unit: progress(total, unit, quiet=quiet),
+                say=say,
+                interrupted=pressed,
+            )
+        )
+    if start is None:
+        return None
+    state = train.init(parts)
+    given = {name: part for name, part in start._asdict().items() if part is not None}
+    return state._replace(learner=state.learner._replace(**given))
+
+
+def _announce(say: Say, names: tuple[str, ...], n: int, run: Run, seconds: float | None) -> None:
     left = run.config.schedule.epochs - max(run.checkpoints(), default=0)
     amount = f"{left:,} epochs" + ("" if seconds is None else f" or {max(seconds, 0.0):.0f} s of the budget")
-    say(f"stage {n} of {len(before.stages)}, {before.stages[n - 1]}: {amount}, in {run.path}")
+    say(f"stage {n} of {len(names)}, {names[n - 1]}: {amount}, in {run.path}")
 
 
-def _run_of(run: Run, first: RunConfig, before: Before) -> Run:
-    return Run(run.path / before.stages[0], first)
-
-
-def _first_stage(
-    run: Run, first: RunConfig, before: Before, budget: float | None, quiet: bool, say: Callable[[str], None]
-) -> Outcome:
+def _first_stage(run: Run, first: Run, budget: float | None, quiet: bool, say: Say) -> Outcome:
     """Train and evaluate the run of the first stage."""
-    mine = _run_of(run, first, before)
-    if not mine.path.exists():
-        Run.create(mine.path, first)
-    done, total = max(mine.checkpoints(), default=0), first.schedule.epochs
-    seconds = None if budget is None else budget * _share(first, run.config, done)
+    names = stage_names(run.config)
+    if not first.path.exists():
+        Run.create(first.path, first.config)
+    done, total = max(first.checkpoints(), default=0), first.config.schedule.epochs
+    seconds = None if budget is None else budget * _share(first.config, run.config, done)
     if done < total:
-        _announce(say, before, 1, mine, seconds)
-    outcome = loop.run_training(mine, budget_seconds=seconds, quiet=quiet)
+        _announce(say, names, 1, first, seconds)
+    outcome = loop.run_training(first, budget_seconds=seconds, quiet=quiet)
     if outcome.reason != "interrupted":
-        metrics = evaluate(mine, engine=first.engine)["metrics"]
-        draw_run(mine.path)
+        metrics = evaluate(first, engine=first.config.engine)["metrics"]
+        draw_run(first.path)
         covered = " and ".join(f"{metrics[f'coverage_{how}']['mean']:.0f} with {how}" for how in ("mode", "sampled"))
-        say(f"bins covered by {before.stages[0]}: {covered} actions; all of it: {mine.evaluation / 'evaluation.json'}")
+        say(f"bins covered by {names[0]}: {covered} actions; all of it: {first.evaluation / 'evaluation.json'}")
     return outcome

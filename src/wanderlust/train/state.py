@@ -1,6 +1,7 @@
 """What a configuration is made of, and all that changes while it is learned from."""
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -10,9 +11,9 @@ from jaxtyping import Array, Key
 from wanderlust.config import RunConfig
 from wanderlust.envs import Engine, World, make_engine, make_world
 from wanderlust.envs.spec import Transition
-from wanderlust.methods import FROM_THE_START, Method, View, make_method
-from wanderlust.methods.base import UpperLevel
-from wanderlust.methods.skills import Orders, SkillSpace, make_skills
+from wanderlust.methods import Method, View, make_method
+from wanderlust.methods.base import HighLevelMethod
+from wanderlust.methods.skills import Commands, SkillSpace, make_skills
 from wanderlust.rl import replay as replays
 from wanderlust.rl.nets import Policy
 from wanderlust.rl.replay import Replay
@@ -40,7 +41,7 @@ class Setup:
     @property
     def keeps_start(self) -> bool:
         """Whether transitions carry what their episode began with."""
-        return self.config.method.name in FROM_THE_START
+        return self.method.keeps_start
 
     @property
     def block(self) -> int:
@@ -48,39 +49,40 @@ class Setup:
         return self.method.block
 
     @property
-    def upper(self) -> UpperLevel | None:
-        """The upper level of a method that has two: it sets goals for a policy that learns no more."""
-        return self.method.upper
+    def high_level(self) -> HighLevelMethod | None:
+        """The method, if it sets subgoals for a frozen policy."""
+        return self.method.high_level
 
     @property
-    def goals_stand(self) -> int:
-        """Steps for which an upper level's goals stand before it sets others; 0 if there is no such level."""
-        return self.hold if self.upper is not None else 0
+    def subgoal_steps(self) -> int:
+        """Steps between two subgoals of a high-level policy; 0 if there is none."""
+        return self.hold if self.high_level is not None else 0
 
     @property
-    def orders(self) -> SkillSpace:
-        """What worlds carry: skills, and the goals that an upper level sets."""
-        upper = self.method.upper
-        return Orders(self.skills, upper.lower.skills.size) if upper else self.skills
+    def commands(self) -> SkillSpace:
+        """What environments carry: skills, and the subgoals that a high-level policy sets."""
+        high = self.high_level
+        return Commands(self.skills, high.lower.skills.size) if high else self.skills
 
     @property
     def waits(self) -> bool:
-        """Whether a collection is of whole episodes, and a world whose own has ended waits for the others."""
+        """Whether a collection is of whole episodes, and an environment whose own has ended waits for the others."""
         return self.config.schedule.collect == "episodes"
 
     @property
     def hold(self) -> int:
-        """Steps after which training gives other orders within an episode; 0 is never."""
+        """Steps after which training draws another skill or subgoal within an episode; 0 is never."""
         return self.config.schedule.hold if self.method.hold is None else self.method.hold
 
 
+@functools.lru_cache(maxsize=2)
 def assemble(config: RunConfig) -> Setup:
-    """Build the parts a configuration names."""
+    """The parts a configuration names. Cached, so that a command builds its engine once."""
     world = make_world(config.env)
     skills = make_skills(config.skills)
     spec = world.spec
     method = make_method(config.method, skills)
-    lower = method.upper.lower if method.upper else config
+    lower = method.high_level.lower if method.high_level else config
     return Setup(
         config=config,
         world=world,
@@ -96,7 +98,7 @@ class Learner(NamedTuple):
     """Everything learned."""
 
     sac: SacState
-    """Under an upper level: the policy alone, as an earlier stage has left it."""
+    """Under a high-level policy: the frozen policy of an earlier stage alone."""
     method: Any
 
 
@@ -104,20 +106,20 @@ class Actor(NamedTuple):
     """What chooses actions."""
 
     policy: Policy
-    lead: Any = ()
-    """What sets the goals that the policy follows, if there is an upper level."""
+    goal_policy: Any = ()
+    """What sets the subgoals that the policy follows, if the method has a high level."""
 
 
 def behaviour_policy(parts: Setup, learner: Learner) -> Actor:
     """What acts while data are collected."""
-    return Actor(learner.sac.policy, parts.upper.lead_sampling(learner.method) if parts.upper else ())
+    return Actor(learner.sac.policy, parts.high_level.sampling_policy(learner.method) if parts.high_level else ())
 
 
 def skill_policy(parts: Setup, learner: Learner) -> Any:
-    """What acts when skills are used: a policy, and with it what leads it if there is an upper level."""
-    if parts.upper is None:
+    """What acts when skills are used: a policy, with the one that sets its subgoals if there is one."""
+    if parts.high_level is None:
         return learner.sac.policy
-    return Actor(learner.sac.policy, parts.upper.lead_skills(learner.method))
+    return Actor(learner.sac.policy, parts.high_level.skill_policy(learner.method))
 
 
 class TrainState(NamedTuple):
@@ -127,7 +129,7 @@ class TrainState(NamedTuple):
     worlds: EnvState
     replay: Replay
     diverged: Diverged
-    """The first world of each seed whose physics broke down, if any did."""
+    """NaN guard: the first environment of each seed whose physics broke down, if any did."""
     key: Key[Array, " seeds"]
 
 
@@ -135,13 +137,13 @@ def init_seed(parts: Setup, key: Key[Array, ""]) -> TrainState:
     """The state of one seed before its first epoch."""
     sac_key, method_key, worlds_key, key = jax.random.split(key, 4)
     schedule = parts.config.schedule
-    worlds = begin(parts.world, parts.orders, worlds_key, schedule.worlds, parts.keeps_start)
-    # an upper level learns from trajectories as they come
-    capacity = 0 if parts.upper else schedule.collection * schedule.replay_collections
+    worlds = begin(parts.world, parts.commands, worlds_key, schedule.worlds, parts.keeps_start)
+    # a high-level policy learns from trajectories as they come
+    capacity = 0 if parts.high_level else schedule.collection * schedule.replay_collections
     sac = parts.sac.init(sac_key)
     return TrainState(
         learner=Learner(
-            frozen(sac.policy) if parts.upper else sac, parts.method.init(method_key, parts.view.method_dim)
+            frozen(sac.policy) if parts.high_level else sac, parts.method.init(method_key, parts.view.method_dim)
         ),
         worlds=worlds,
         replay=replays.empty(example(parts), capacity),
@@ -157,7 +159,7 @@ def example(parts: Setup) -> Transition:
         obs=jnp.zeros(spec.obs_dim),
         action=jnp.zeros(spec.action_dim),
         next_obs=jnp.zeros(spec.obs_dim),
-        skill=jnp.zeros(parts.orders.size),
+        skill=jnp.zeros(parts.commands.size),
         terminated=jnp.zeros((), bool),
         truncated=jnp.zeros((), bool),
         start=jnp.zeros(spec.obs_dim) if parts.keeps_start else (),

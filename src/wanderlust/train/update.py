@@ -1,10 +1,11 @@
 """One epoch of learning, from what was collected."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+from jax.stages import Compiled
 from jaxtyping import Array, Float, Int, Key
 
 from wanderlust.envs.spec import Transition
@@ -150,7 +151,7 @@ def learn_all(parts: Setup, state: TrainState, fresh: Transition, age: Array, ke
         fresh = fresh._replace(drift=drift(fresh, age, parts.block))
     running = is_running(parts, age)
     fresh, running = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (fresh, running))
-    learn_from = _learn_from_steps if parts.upper is None else _learn_from_trajectories
+    learn_from = _learn_from_steps if parts.high_level is None else _learn_from_trajectories
     state, metrics = learn_from(parts, state, fresh, running, key)
     steps = jnp.sum(running, axis=(1, 2), dtype=jnp.float32)
     return state, {**metrics, "steps": steps}
@@ -159,10 +160,10 @@ def learn_all(parts: Setup, state: TrainState, fresh: Transition, age: Array, ke
 def _learn_from_trajectories(
     parts: Setup, state: TrainState, fresh: Transition, running: Array, key: Array
 ) -> tuple[TrainState, Metrics]:
-    """The upper level learns from what it decided and in which states: one step out of every `hold`."""
-    upper, schedule = parts.upper, parts.config.schedule
-    if upper is None:
-        raise ValueError("this method has no upper level")
+    """The high-level policy learns from its decisions: one step out of every `hold`."""
+    method, schedule = parts.high_level, parts.config.schedule
+    if method is None:
+        raise ValueError("this method learns from steps")
     count = min(schedule.sac_batch, schedule.worlds)
 
     def one_seed(learner: Learner, fresh: Transition, running: Array, key: Array) -> tuple[Learner, Metrics]:
@@ -174,14 +175,15 @@ def _learn_from_trajectories(
             valid=valid,
         )
 
-        def step(method: Any, key: Key[Array, ""]) -> tuple[Any, Metrics]:
+        def step(state: Any, key: Key[Array, ""]) -> tuple[Any, Metrics]:
             draw, noise = jax.random.split(key)
             some = jax.random.permutation(draw, schedule.worlds)[:count]
-            return upper.learn(method, jax.tree.map(lambda x: x[some], everything), noise)
+            return method.learn(state, jax.tree.map(lambda x: x[some], everything), noise)
 
-        method, metrics = jax.lax.scan(step, learner.method, jax.random.split(key, schedule.sac_steps))
+        state, metrics = jax.lax.scan(step, learner.method, jax.random.split(key, schedule.sac_steps))
         metrics = jax.tree.map(jnp.mean, metrics)
-        return learner._replace(method=upper.follow(method, everything)), {**metrics, "learned": jnp.ones(())}
+        learned = learner._replace(method=method.update_statistics(state, everything))
+        return learned, {**metrics, "learned": jnp.ones(())}
 
     learner, metrics = each_seed(one_seed)(state.learner, fresh, running, key)
     return state._replace(learner=learner), metrics
@@ -213,8 +215,24 @@ def _learn_from_steps(
     return state._replace(learner=learner), metrics
 
 
-Advance = Callable[[TrainState, int], tuple[TrainState, Metrics]]
-"""Run a number of epochs; metrics are means over them, one value per seed. For 0 epochs: compile, change nothing."""
+class Driver(Protocol):
+    """Trains: collects and learns, epoch by epoch."""
+
+    working_bytes: int
+    """What the compiled program needs beside its arguments, as the compiler says; 0 before it is compiled."""
+
+    def __call__(self, state: TrainState, epochs: int) -> tuple[TrainState, Metrics]:
+        """Run a number of epochs; metrics are means over them, one value per seed. 0 epochs compile, and no more."""
+        ...
+
+
+def working_bytes(program: Compiled) -> int:
+    """Temporary arrays and outputs that do not reuse an argument's memory, on all devices of the program."""
+    report: Any = program.memory_analysis()
+    if report is None:
+        return 0
+    beside = report.temp_size_in_bytes + report.output_size_in_bytes - report.alias_size_in_bytes
+    return int(max(0, beside))
 
 
 def mean_metrics(total: Metrics, epochs: Any) -> Metrics:

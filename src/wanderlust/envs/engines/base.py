@@ -12,7 +12,7 @@ from typing import Protocol
 
 from jaxtyping import Array, Float
 
-from wanderlust.config import Engine as EngineName
+from wanderlust.config import EngineName
 from wanderlust.envs.base import WorldState
 from wanderlust.errors import UserError
 

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 from jaxtyping import Array, Float
 
-from wanderlust.config import Engine as EngineName
+from wanderlust.config import EngineName
 from wanderlust.envs.base import SelfStepping, WorldState
 
 

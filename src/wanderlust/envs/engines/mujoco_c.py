@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from wanderlust.config import Engine as EngineName
+from wanderlust.config import EngineName
 from wanderlust.envs.base import LARGEST, MujocoWorld, WorldState
 from wanderlust.envs.devices import cores
 from wanderlust.envs.mjcf import FULL, MOCAP, Controls, ignore_warnings

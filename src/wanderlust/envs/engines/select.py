@@ -5,7 +5,7 @@ from typing import get_args
 import jax
 import mujoco
 
-from wanderlust.config import Engine as EngineName
+from wanderlust.config import EngineName
 from wanderlust.envs.base import MujocoWorld, SelfStepping, World
 from wanderlust.envs.engines.base import Engine
 from wanderlust.envs.engines.formula import JaxEngine
@@ -16,23 +16,23 @@ from wanderlust.errors import UserError
 
 def make_engine(world: World, name: EngineName = "auto", threads: int | None = None) -> Engine:
     """The engine for a world; `auto` is resolved by `choose_engine`. `threads` are those of `c`, all cores if None."""
-    if name not in get_args(EngineName):
-        raise UserError(f"engine is {name!r}; it must be one of {', '.join(get_args(EngineName))}")
+    picked = choose_engine(world, name)[0]
     if isinstance(world, SelfStepping):
-        if name not in ("auto", "jax"):
-            raise UserError(
-                f"--engine {name} cannot step {world.spec.name}: its dynamics are a formula, so leave it out"
-            )
         return JaxEngine(world)
     if not isinstance(world, MujocoWorld):
         raise TypeError(f"no engine steps {type(world).__name__}: it has neither a model nor a step of its own")
-    picked = choose_engine(world, name)[0]
     return WarpEngine(world) if picked == "warp" else CEngine(world, threads)
 
 
 def choose_engine(world: World, name: EngineName = "auto") -> tuple[EngineName, str]:
     """The engine to use, and why, in words."""
+    if name not in get_args(EngineName):
+        raise UserError(f"engine is {name!r}; it must be one of {', '.join(get_args(EngineName))}")
     if not isinstance(world, MujocoWorld):
+        if name not in ("auto", "jax"):
+            raise UserError(
+                f"--engine {name} cannot step {world.spec.name}: its dynamics are a formula, so leave it out"
+            )
         return "jax", "its dynamics are a formula"
     if name == "jax":
         raise UserError(f"--engine jax cannot step {world.spec.name}: choose c or warp")

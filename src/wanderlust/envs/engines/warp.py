@@ -13,7 +13,7 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Float
 
-from wanderlust.config import Engine as EngineName
+from wanderlust.config import EngineName
 from wanderlust.envs.base import Capacity, MujocoWorld, WorldState
 from wanderlust.envs.devices import cache_folder
 from wanderlust.envs.mjcf import Controls, muted, set_physics

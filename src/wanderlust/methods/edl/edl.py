@@ -1,6 +1,6 @@
 """EDL: Explore, Discover and Learn (Campos et al., ICML 2020), its last stage: skills that reach given states.
 
-What comes before it is in `stages.py`: SMM explores (`smm.py`), and a VQ-VAE sums up the states it found in as many
+What comes before it: SMM explores (`smm.py`), and a VQ-VAE (`codes.py`) sums up the states it found in as many
 codes as there are skills (`vqvae.py`). A skill's goal is the state its code decodes to, and its reward log p(s'|z) of
 a normal around the goal, as wide as the states found lie around theirs. Nothing is learned here but the policy.
 """
@@ -12,9 +12,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from wanderlust.config import EdlConfig
+from wanderlust.config import SkillConfig
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import Method, Metrics, discrete_only
+from wanderlust.methods.base import FirstStage, LastStageStart, Method, Metrics
+from wanderlust.methods.edl import codes
+from wanderlust.methods.edl.vqvae import EdlConfig
 from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl.nets import MLP, Linear
 
@@ -48,12 +50,22 @@ class Edl(Method):
     config: EdlConfig
     skills: SkillSpace
 
-    def __post_init__(self) -> None:
-        discrete_only("edl", self.skills, 10)
+    Config = EdlConfig
+    summary = "Explore, Discover and Learn: SMM explores, a VQ-VAE picks goals among its states, skills reach them"
+    takes = ("discrete",)
+    usual_skills = SkillConfig("discrete", 10)
+    stages = ("explore", "codes", "skills")
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> EdlState:
         """Goals come of the stages before; until then rewards are NaN, not something wrong."""
         return with_goals(jnp.full((self.skills.size, obs_dim), jnp.nan), jnp.full((), jnp.nan))
+
+    def start_last_stage(self, first: FirstStage) -> LastStageStart | None:
+        """The goals of all skills, found among the states that exploration left, or read if they have been."""
+        found = codes.find(self.config, self.skills.size, first)
+        if found is None:
+            return None
+        return LastStageStart(method=jax.jit(jax.vmap(with_goals))(found.goal, found.spread))
 
     # --- reward ------------------------------------------------------------------------------------------------
 

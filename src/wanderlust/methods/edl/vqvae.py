@@ -4,6 +4,7 @@ An encoder maps a state to the nearest of N codes, and a decoder rebuilds the st
 for all the states that were seen. Everything here is for one seed; callers map over seeds.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -11,11 +12,40 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from wanderlust.config import EdlConfig
+from wanderlust.config import StagedConfig, require, require_at_least, require_positive
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 
 FARTHEST = 5.0
 """Standard deviations from the mean beyond which the encoder sees all states alike."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EdlConfig(StagedConfig):
+    """EDL: after exploration by SMM, a VQ-VAE of the states found, and skills that reach its codes.
+
+    `hidden` and `learning_rate` are the VQ-VAE's.
+    """
+
+    code: int = 16
+    """Entries of a code."""
+    commitment: float = 1.5
+    """Weight of the encoder's distance to its code in the VQ-VAE's loss."""
+    code_steps: int = 50_000
+    """Gradient steps of the VQ-VAE."""
+    code_batch: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        first = self.first.method
+        require(first.name == "smm", f"method.first.method.name is {first.name!r}; edl explores with 'smm'")
+        require(
+            first.view == self.view,
+            f"method.first.method.view is {first.view!r} and method.view {self.view!r}; they must be the same, for the "
+            "states one stage finds are the goals of the other",
+        )
+        for name in ("code", "code_steps", "code_batch"):
+            require_at_least(1, f"method.{name}", getattr(self, name))
+        require_positive("method.commitment", self.commitment)
 
 
 class States(NamedTuple):

@@ -14,14 +14,82 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.config import IbolConfig, StageConfig
+from wanderlust.config import RunConfig, StageConfig, StagedConfig, require
 from wanderlust.errors import UserError
-from wanderlust.methods.base import Metrics, Trajectories, UpperLevel
+from wanderlust.methods.base import FirstStage, HighLevelMethod, LastStageStart, Metrics, Trajectories
+from wanderlust.methods.ibol.linearizer import LinearizerConfig
 from wanderlust.methods.ibol.nets import BetaPolicy, Normal, TrajectoryEncoder, init_beta_policy, init_encoder
 from wanderlust.methods.skills import ContinuousSkills, SkillSpace
+from wanderlust.rl.sac import frozen
 
 AT_ONCE = 65_536
 """Densities of `surprise` that are computed together: one after the other a GPU would wait for most of the time."""
+
+# --- configuration -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class IbolConfig(StagedConfig):
+    """IBOL: skills that set goals for a linearizer, learned from trajectories through an information bottleneck.
+
+    `hidden` is the size of both policies and, its first width, of the encoder's LSTM; SAC plays no part in this stage.
+    """
+
+    bottleneck: float = 0.01
+    """Weight of the divergence of q(z|trajectory) from the prior (beta of the paper)."""
+    recovery: float = 2.0
+    """Weight of log q(u|trajectory), by which the sampling policy's parameter is recovered."""
+    spread: float = 1.0
+    """Weight of -log p(goal|state) in what the sampling policy is rewarded for (alpha of the paper)."""
+    baseline: bool = False
+    """Whether REINFORCE judges a trajectory against the mean of the others in its batch, which makes it less noisy."""
+    samples: int = 16
+    """Skills drawn from q(z|trajectory) for each trajectory."""
+    alternatives: int = 100
+    """Parameters u over which p(goal|state) is a mean."""
+    statistics_keep: float = 0.85
+    """What an epoch keeps of the running mean and variance by which both policies and the encoder see states."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        first = self.first.method
+        require(first.name == "linearizer", f"method.first.method.name is {first.name!r}; ibol needs a 'linearizer'")
+        require(
+            first.view == self.view,
+            f"method.first.method.view is {first.view!r} and method.view {self.view!r}; they must be the same, for the "
+            "goals of one stage are those of the other",
+        )
+        for name in ("bottleneck", "recovery", "spread"):
+            require(getattr(self, name) >= 0, f"method.{name} is {getattr(self, name)}; it must be 0 or larger")
+        for name in ("samples", "alternatives"):
+            require(getattr(self, name) >= 1, f"method.{name} is {getattr(self, name)}; it must be at least 1")
+        keep = self.statistics_keep
+        require(0 <= keep < 1, f"method.statistics_keep is {keep}; it must be in [0, 1)")
+
+    def check(self, run: RunConfig) -> None:
+        schedule, length = run.schedule, run.env.episode_length
+        require(
+            schedule.collect == "episodes",
+            f"schedule.collect is {schedule.collect}; ibol learns from whole trajectories: episodes",
+        )
+        require(
+            length >= 2 * self.block,
+            f"env.episode_length is {length}; ibol needs at least two goals of {self.block} steps "
+            "(method.first.method.block)",
+        )
+        require(
+            min(schedule.worlds, schedule.sac_batch) >= 2 or not self.baseline,
+            "method.baseline needs other trajectories to compare with: schedule.worlds and schedule.sac_batch "
+            "must be at least 2",
+        )
+        hold = schedule.hold
+        require(not hold, f"schedule.hold is {hold}, but ibol sets goals of its own; leave it at 0")
+
+    @property
+    def block(self) -> int:
+        """Steps a goal is held: what the linearizer has learned."""
+        return self.first.method.block if isinstance(self.first.method, LinearizerConfig) else 1
+
 
 # --- state -----------------------------------------------------------------------------------------------------
 
@@ -54,8 +122,8 @@ class IbolState(NamedTuple):
     opt: optax.OptState
 
 
-class Lead(NamedTuple):
-    """What setting goals takes: one of the two policies."""
+class GoalPolicy(NamedTuple):
+    """What sets subgoals: one of the two policies, and how it sees states."""
 
     policy: BetaPolicy
     statistics: Statistics
@@ -73,23 +141,25 @@ class Terms(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Ibol(UpperLevel):
+class Ibol(HighLevelMethod):
     """The upper level. Continuous skills only: the bottleneck is a normal distribution."""
 
     config: IbolConfig
     skills: SkillSpace
 
+    Config = IbolConfig
+    summary = "Information Bottleneck Option Learning: skills that set a linearizer's goals, learned from trajectories"
+    takes = ("continuous",)
+    stages = ("linearizer", "skills")
+
     def __post_init__(self) -> None:
-        if not isinstance(self.skills, ContinuousSkills) or self.skills.unit_length:
-            raise UserError("ibol cannot learn discrete skills: its encoder is a normal distribution; use --skills 2")
+        super().__post_init__()
+        if isinstance(self.skills, ContinuousSkills) and self.skills.unit_length:
+            raise UserError("ibol cannot learn skills of length 1: its encoder is a normal distribution")
 
     @property
     def hold(self) -> int:
         return self.config.block
-
-    @property
-    def upper(self) -> UpperLevel:
-        return self
 
     @property
     def lower(self) -> StageConfig:
@@ -106,21 +176,25 @@ class Ibol(UpperLevel):
         statistics = Statistics(jnp.zeros(obs_dim), jnp.ones(obs_dim))
         return IbolState(networks, statistics, self._optimizer.init(networks))
 
+    def start_last_stage(self, first: FirstStage) -> LastStageStart:
+        """An upper level that has learned nothing, over the linearizer of the same seed."""
+        return LastStageStart(sac=frozen(first.policy()))
+
     # --- acting ------------------------------------------------------------------------------------------------
 
-    def lead_sampling(self, state: IbolState) -> Lead:
+    def sampling_policy(self, state: IbolState) -> GoalPolicy:
         """What makes the trajectories that are learned from."""
-        return Lead(state.networks.sampling, state.statistics)
+        return GoalPolicy(state.networks.sampling, state.statistics)
 
-    def lead_skills(self, state: IbolState) -> Lead:
+    def skill_policy(self, state: IbolState) -> GoalPolicy:
         """What has been learned: it sets goals according to z."""
-        return Lead(state.networks.skill, state.statistics)
+        return GoalPolicy(state.networks.skill, state.statistics)
 
     def goal(
-        self, lead: Lead, obs: Float[Array, " obs"], skill: Float[Array, " skill"], key: Key[Array, ""] | None
+        self, policy: GoalPolicy, obs: Float[Array, " obs"], skill: Float[Array, " skill"], key: Key[Array, ""] | None
     ) -> Float[Array, " goal"]:
         """The goal set in a state: the likeliest, or one that is drawn if there is a key."""
-        goals = lead.policy(lead.statistics.see(obs), skill)
+        goals = policy.policy(policy.statistics.see(obs), skill)
         return goals.mode() if key is None else goals.sample(key)
 
     # --- reward ------------------------------------------------------------------------------------------------
@@ -187,7 +261,7 @@ class Ibol(UpperLevel):
         updates, opt = self._optimizer.update(grads, state.opt)
         return state._replace(networks=optax.apply_updates(state.networks, updates), opt=opt), metrics
 
-    def follow(self, state: IbolState, batch: Trajectories) -> IbolState:
+    def update_statistics(self, state: IbolState, batch: Trajectories) -> IbolState:
         """Move the statistics by which states are seen, once all has been learned from what was seen by them."""
         keep, old = self.config.statistics_keep, state.statistics
         weight = (batch.valid / jnp.sum(batch.valid))[..., None]

@@ -11,11 +11,41 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.config import LinearizerConfig
+from wanderlust.config import MethodConfig, RunConfig, SkillConfig, require
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
 from wanderlust.methods.base import Method, Metrics
-from wanderlust.methods.skills import BoxSkills, SkillSpace
+from wanderlust.methods.skills import SkillSpace
+
+# --- configuration -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class LinearizerConfig(MethodConfig):
+    """The lower level of IBOL: moves the state along goals. It has no network: hidden and learning_rate do nothing."""
+
+    block: int = 10
+    """Steps over which a move is measured; every step of a block is rewarded by the whole block's move."""
+    hold: int = 0
+    """Steps of an episode after which training sets another goal; 0 keeps one for the whole episode."""
+    standardise: bool = False
+    """Whether rewards are brought to mean 0 and variance 1 by running statistics."""
+    keep: float = 0.99
+    """What an update keeps of these statistics."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.block >= 1, f"method.block is {self.block}; it must be at least 1")
+        require(
+            self.hold >= 0 and self.hold % self.block == 0,
+            f"method.hold is {self.hold}; it must be a multiple of method.block ({self.block}), or 0",
+        )
+        require(0 <= self.keep < 1, f"method.keep is {self.keep}; it must be in [0, 1)")
+
+    def check(self, run: RunConfig) -> None:
+        hold = run.schedule.hold
+        require(not hold, f"schedule.hold is {hold}, but linearizer has method.hold; leave it at 0")
+
 
 # --- state -----------------------------------------------------------------------------------------------------
 
@@ -36,12 +66,11 @@ class Linearizer(Method):
     config: LinearizerConfig
     skills: SkillSpace
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.skills, BoxSkills):
-            raise UserError(
-                "the skills of a linearizer are goals, one number for each entry of the state: leave out "
-                "--discrete (skills.kind must be box)"
-            )
+    Config = LinearizerConfig
+    summary = "the lower level of IBOL: moves the state along goals, one number for each of its entries"
+    takes = ("box",)
+    usual_skills = SkillConfig("box", 2)
+    entropy = None
 
     @property
     def block(self) -> int:

@@ -1,0 +1,42 @@
+"""The configuration of a run: dataclasses, their checks, JSON in and out."""
+
+from wanderlust.config.checks import require, require_at_least, require_positive
+from wanderlust.config.reading import build, from_json, to_json, with_changes
+from wanderlust.config.run import (
+    DriverName,
+    EngineName,
+    EnvConfig,
+    MethodConfig,
+    Precision,
+    RunConfig,
+    SacConfig,
+    ScheduleConfig,
+    SkillConfig,
+    StageConfig,
+    StagedConfig,
+    Variant,
+    method_config,
+)
+
+__all__ = [
+    "DriverName",
+    "EngineName",
+    "EnvConfig",
+    "MethodConfig",
+    "Precision",
+    "RunConfig",
+    "SacConfig",
+    "ScheduleConfig",
+    "SkillConfig",
+    "StageConfig",
+    "StagedConfig",
+    "Variant",
+    "build",
+    "from_json",
+    "method_config",
+    "require",
+    "require_at_least",
+    "require_positive",
+    "to_json",
+    "with_changes",
+]

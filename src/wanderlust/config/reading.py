@@ -1,0 +1,105 @@
+"""Configurations as JSON, in and out. Unknown keys and wrong types are errors."""
+
+import dataclasses
+import json
+import math
+import typing
+from typing import Any, Literal, TypeVar
+
+from wanderlust.config.checks import require
+from wanderlust.config.run import EnvConfig, MethodConfig
+from wanderlust.errors import UserError
+from wanderlust.registry import METHODS, WORLDS, Registry
+
+T = TypeVar("T")
+
+
+def to_json(config: Any) -> str:
+    """A configuration as JSON text."""
+    return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
+
+
+def from_json(kind: type[T], text: str, where: str) -> T:
+    """Read a configuration of type `kind`; `where` names the source in error messages."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where} is not valid JSON: {error.msg} at line {error.lineno}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{where} is not a configuration: its nesting or a number is too large") from None
+    return build(kind, data, where)
+
+
+def with_changes(config: T, changes: tuple[str, ...]) -> T:
+    """A copy with some fields changed, e.g. ``sac.discount=0.995``; values are JSON, or bare words for strings."""
+    data = dataclasses.asdict(config)  # type: ignore[call-overload]
+    for change in changes:
+        path, equals, text = change.partition("=")
+        require(bool(equals), f"--set {change} has no value; write --set name=value, e.g. --set sac.discount=0.995")
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = text
+        *parents, last = path.split(".")
+        node: Any = data
+        for i, key in enumerate([*parents, last]):
+            if not isinstance(node, dict) or key not in node:
+                known = f"; known here: {', '.join(node)}" if isinstance(node, dict) else ""
+                raise UserError(f"--set {change}: there is no field {'.'.join([*parents, last][: i + 1])}{known}")
+            if i < len(parents):
+                node = node[key]
+        node[last] = value
+    return build(type(config), data, f"--set {' '.join(changes)}") if changes else config
+
+
+_REGISTRIES: dict[Any, Registry] = {EnvConfig: WORLDS, MethodConfig: METHODS}
+"""Configurations whose class the field `name` picks."""
+
+
+def _registered(kind: Any, data: Any, where: str, spot: str) -> Any:
+    """The configuration class of the environment or method that the field `name` picks."""
+    require(isinstance(data, dict), f"{where}: {spot} must be an object with named fields, not {data!r}")
+    require("name" in data, f"{where}: missing key {spot}.name")
+    require(isinstance(data["name"], str), f"{where}: {spot}.name is {data['name']!r}; it must be of type str")
+    try:
+        return _REGISTRIES[kind].get(data["name"]).Config
+    except UserError as error:
+        raise UserError(f"{where}: {spot}.name: {error}") from None
+
+
+def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
+    """Turn parsed JSON into `kind`, checking every key and type on the way."""
+    spot = path or "the top level"
+    if kind in _REGISTRIES:
+        kind = _registered(kind, data, where, spot)
+    if dataclasses.is_dataclass(kind):
+        require(isinstance(data, dict), f"{where}: {spot} must be an object with named fields, not {data!r}")
+        hints = typing.get_type_hints(kind)
+        fields = {f.name: f for f in dataclasses.fields(kind)}
+        for key in data:
+            name = f"{path}.{key}" if path else key
+            require(key in fields, f"{where}: unknown key {name}; known here: {', '.join(fields)}")
+        for name, field in fields.items():
+            required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            require(name in data or not required, f"{where}: missing key {f'{path}.{name}' if path else name}")
+        values = {k: build(hints[k], v, where, f"{path}.{k}" if path else k) for k, v in data.items()}
+        try:
+            return kind(**values)  # type: ignore[operator]
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        require(data in args, f"{where}: {spot} is {data!r}; it must be one of {', '.join(map(repr, args))}")
+        return data
+    if origin is tuple:
+        require(isinstance(data, list | tuple), f"{where}: {spot} is {data!r}; it must be a list, such as [128, 128]")
+        return tuple(build(args[0], v, where, f"{path}[{i}]") for i, v in enumerate(data))
+    if kind in (int, float) and isinstance(data, int) and not isinstance(data, bool):
+        shown = data if abs(data) < 10**30 else "out of range"
+        require(abs(data) < 2**31, f"{where}: {spot} is {shown}; it must be below 2^31")
+        return kind(data)
+    if kind is float and isinstance(data, float):
+        require(math.isfinite(data), f"{where}: {spot} is {data}; it must be a finite number")
+    ok = isinstance(data, kind) and not (isinstance(data, bool) and kind is not bool)
+    require(ok, f"{where}: {spot} is {data!r}; it must be of type {getattr(kind, '__name__', kind)}")
+    return data

@@ -1,0 +1,237 @@
+"""The configuration of a run: frozen dataclasses. Impossible values are errors.
+
+The numbers live in `recipes/`; defaults here are only for what does not depend on the environment or the method. An
+environment and a method may have a class of their own, which the registry finds by name.
+"""
+
+import dataclasses
+from typing import Any, Literal
+
+from wanderlust.config.checks import require, require_at_least, require_positive, require_widths
+from wanderlust.registry import METHODS
+
+DriverName = Literal["fused", "split"]
+EngineName = Literal["auto", "jax", "c", "warp"]
+Precision = Literal["float32", "bfloat16"]
+Variant = Literal["", "xy", "o", "xyo"]
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvConfig:
+    """What a run says of its environment. Every world has a class of its own, found by `name` in the registry."""
+
+    name: str
+    """As `wanderlust list` has it, or ``package.module:Name``."""
+    episode_length: int = 200
+
+    def __post_init__(self) -> None:
+        require_at_least(1, "env.episode_length", self.episode_length)
+
+
+@dataclasses.dataclass(frozen=True)
+class SkillConfig:
+    """What skills are drawn from: N(0, I) in `size` dimensions, `size` discrete skills, or the box [-1, 1]^size."""
+
+    kind: Literal["continuous", "discrete", "box"] = "continuous"
+    size: int = 2
+    unit_length: bool = False
+    """Continuous skills are directions only: drawn from the unit sphere."""
+
+    def __post_init__(self) -> None:
+        if self.kind == "discrete":
+            require(self.size >= 2, f"skills.size is {self.size}; discrete skills need at least 2 to tell apart")
+        require(self.size >= 1, f"skills.size is {self.size}; {self.kind} skills need at least 1 dimension")
+        require(
+            self.kind == "continuous" or not self.unit_length,
+            "skills.unit_length is true; only continuous skills have a length",
+        )
+
+    def __str__(self) -> str:
+        return {"continuous": f"{self.size}d", "discrete": f"n{self.size}", "box": f"box{self.size}"}[self.kind]
+
+
+@dataclasses.dataclass(frozen=True)
+class MethodConfig:
+    """The skill-discovery method and the network it learns beside the policy (phi, or a discriminator).
+
+    A method with numbers of its own has a subclass of this, `Config` of its class.
+    """
+
+    name: str
+    view: Variant = ""
+    """What is seen: xy = the method's network sees the position only; o = policy and critics do not see it."""
+    hidden: tuple[int, ...] = (1024, 1024)
+    learning_rate: float = 3e-5
+
+    def __post_init__(self) -> None:
+        require_widths("method.hidden", self.hidden)
+        require_positive("method.learning_rate", self.learning_rate)
+
+    def check(self, run: "RunConfig") -> None:
+        """Refuse a run that the method cannot learn from."""
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.view}" if self.view else self.name
+
+
+def method_config(name: str, view: Variant = "", **fields: Any) -> MethodConfig:
+    """The configuration of a method by its name."""
+    made: MethodConfig = METHODS.get(name).Config(name=name, view=view, **fields)
+    return made
+
+
+@dataclasses.dataclass(frozen=True)
+class SacConfig:
+    """Soft actor-critic."""
+
+    hidden: tuple[int, ...] = (1024, 1024)
+    policy_activation: Literal["tanh", "relu"] = "tanh"
+    policy_learning_rate: float = 1e-4
+    critic_learning_rate: float = 1e-4
+    alpha_learning_rate: float = 1e-4
+    discount: float = 0.99
+    alpha: float = 0.01
+    """Entropy coefficient: fixed, or where it starts if it is learned."""
+    learn_alpha: bool = False
+    target_entropy_per_action: float = 0.5
+    """A learned alpha steers the entropy to -this * (number of action dimensions)."""
+    target_step: float = 0.005
+    target_update: Literal["step", "epoch"] = "epoch"
+    """When the target critics move: after every gradient step, or once an epoch."""
+    time_limit_is_terminal: bool = True
+    """Whether no value is expected beyond the time limit (as in the published code)."""
+    critic_layer_norm: bool = False
+    """Whether the critics' hidden layers are normalised, which keeps fast-moving targets stable."""
+    alive_bonus: float = 0.0
+    """Added to the reward of every step; for bodies that can fall."""
+    position_scale: float = 1.0
+    """What policy and critics see of the position is divided by this, on top of the fixed normalisation."""
+
+    def __post_init__(self) -> None:
+        require_widths("sac.hidden", self.hidden)
+        for name in ("policy_learning_rate", "critic_learning_rate", "alpha_learning_rate", "alpha", "position_scale"):
+            require_positive(f"sac.{name}", getattr(self, name))
+        require(0 <= self.discount < 1, f"sac.discount is {self.discount}; it must be in [0, 1)")
+        require(self.alive_bonus >= 0, f"sac.alive_bonus is {self.alive_bonus}; it must be 0 or larger")
+        require(0 < self.target_step <= 1, f"sac.target_step is {self.target_step}; it must be in (0, 1]")
+
+
+@dataclasses.dataclass(frozen=True)
+class ScheduleConfig:
+    """What one epoch is: collect, then learn."""
+
+    epochs: int
+    worlds: int
+    """Environments that are stepped side by side."""
+    steps: int
+    """Steps of each world in a collection; with steps = episode length a collection is one episode a world."""
+    sac_steps: int
+    sac_batch: int
+    method_steps: int
+    method_batch: int = 0
+    """Transitions per step of the method's network; 0 means the whole fresh collection."""
+    order: Literal["sac-first", "interleaved", "joint"] = "sac-first"
+    """All SAC steps and then all method steps (published code); method and SAC steps in turn; or one step of each at
+    a time from the same batch."""
+    replay_collections: int = 1
+    """How many collections the replay holds; 1 is on-policy."""
+    collect: Literal["steps", "episodes"] = "steps"
+    """What a collection is: `steps` of every world, whatever episodes they belong to; or one whole episode of every
+    world, a world that terminates waiting for the others (published code)."""
+    learn_from: int = 1
+    """Transitions that must be stored before the first gradient step."""
+    hold: int = 0
+    """Steps after which an episode goes on with another skill, so that policies learn to change from one to another;
+    0 is one skill an episode, as in every paper."""
+
+    def __post_init__(self) -> None:
+        counts = ("epochs", "worlds", "steps", "sac_steps", "sac_batch", "method_steps", "replay_collections")
+        for name in (*counts, "learn_from"):
+            require_at_least(1, f"schedule.{name}", getattr(self, name))
+        require(self.hold >= 0, f"schedule.hold is {self.hold}; it must be 0 or larger")
+        require(self.method_batch >= 0, f"schedule.method_batch is {self.method_batch}; it must be 0 or larger")
+        require(
+            self.collection * self.replay_collections < 2**31,
+            f"schedule.worlds x steps x replay_collections is {self.collection * self.replay_collections}; "
+            "it must be below 2^31",
+        )
+        require(
+            self.collect == "steps" or self.method_batch > 0 or self.order == "joint",
+            "schedule.collect is episodes, so a fresh collection has gaps: schedule.method_batch must be at least 1",
+        )
+        require(
+            self.order == "sac-first" or self.sac_steps == self.method_steps,
+            f"schedule.order is {self.order}, so schedule.method_steps ({self.method_steps}) "
+            f"must equal schedule.sac_steps ({self.sac_steps})",
+        )
+
+    @property
+    def collection(self) -> int:
+        """Environment steps of one epoch, per seed."""
+        return self.worlds * self.steps
+
+
+@dataclasses.dataclass(frozen=True)
+class StageConfig:
+    """A run of another method that comes first; all else is as in the run it belongs to."""
+
+    method: MethodConfig
+    skills: SkillConfig
+    sac: SacConfig
+    schedule: ScheduleConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class StagedConfig(MethodConfig):
+    """A method that builds on what another one has learned in a stage before (`train/stages.py`)."""
+
+    first: StageConfig = dataclasses.field(kw_only=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """A whole run: with the seed, all that decides its outcome."""
+
+    env: EnvConfig
+    method: MethodConfig
+    skills: SkillConfig
+    sac: SacConfig
+    schedule: ScheduleConfig
+    recipe: str = "custom"
+    seed: int = 0
+    """The first seed."""
+    seeds: int = 1
+    """How many seeds are trained side by side: seed, seed + 1, ..."""
+    engine: EngineName = "auto"
+    """What steps the environments: `jax` (dynamics that are a formula), `c` (MuJoCo on CPU cores), `warp` (MuJoCo on a
+    GPU)."""
+    driver: DriverName = "fused"
+    precision: Precision = "float32"
+    """Of the products in policy and critics; phi, rewards, targets and optimisers are float32 in any case."""
+    log_every: int = 50
+    """Epochs between two lines of metrics.jsonl; also how often a run can stop."""
+    look_every: int = 1
+    """Lines between two probes of the coverage, each 200 episodes of random skills."""
+    checkpoint_every: int = 500
+    """Epochs between two checkpoints; a multiple of log_every."""
+
+    def __post_init__(self) -> None:
+        require_at_least(1, "seeds", self.seeds)
+        require(
+            self.schedule.collect == "steps" or self.schedule.steps == self.env.episode_length,
+            f"schedule.collect is episodes, so schedule.steps ({self.schedule.steps}) must equal env.episode_length "
+            f"({self.env.episode_length})",
+        )
+        self.method.check(self)
+        require(0 <= self.seed <= 2**31 - self.seeds, f"seed is {self.seed}; seeds must lie in [0, 2^31)")
+        require_at_least(1, "log_every", self.log_every)
+        require_at_least(1, "look_every", self.look_every)
+        require(
+            self.checkpoint_every >= 1 and self.checkpoint_every % self.log_every == 0,
+            f"checkpoint_every is {self.checkpoint_every}; it must be a multiple of log_every ({self.log_every})",
+        )
+
+    @property
+    def name(self) -> str:
+        """A short name for folders and titles."""
+        return f"{self.env.name}-{self.method}-{self.skills}"
