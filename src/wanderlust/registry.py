@@ -1,11 +1,16 @@
 """Where methods and environments are found by name: ours, those of installed packages, and those of a file."""
 
 import importlib
+import os
 import re
+import sys
 from importlib.metadata import entry_points
 from typing import Any
 
 from wanderlust.errors import UserError
+
+ALLOWED = "WANDERLUST_IMPORT"
+"""Environment variable: modules that a configuration file may have imported, separated by commas."""
 
 
 class Registry:
@@ -27,29 +32,37 @@ class Registry:
             raise UserError(f"a {self.kind}'s name is lower-case letters, digits and hyphens, not {name!r}")
         if self._found.get(name, thing) is not thing or name in self._places:
             raise UserError(f"there is already a {self.kind} {name!r}; choose another name")
+        _check(thing, f"{self.kind} {name!r}")
         self._found[name] = thing
 
     def names(self) -> tuple[str, ...]:
         """All names, ours first."""
         self._search()
-        return tuple(dict.fromkeys((*self._places, *self._found)))
+        return tuple(name for name in dict.fromkeys((*self._places, *self._found)) if ":" not in name)
 
     def __contains__(self, name: str) -> bool:
         return ":" in name or name in self.names()
 
     def get(self, name: str) -> Any:
         """What a name stands for; a ``package.module:Name`` is imported and stands for itself."""
-        if name in self._found:
-            return self._found[name]
-        if ":" in name:
-            found = self._found[name] = self._import(name)
-            return found
-        self._search()
-        if name not in self._places:
-            known = ", ".join(self.names())
-            raise UserError(f"unknown {self.kind} {name!r}; known: {known}; or package.module:Name for one of your own")
-        found = self._found[name] = self._import(self._places[name])
-        return found
+        if name not in self._found:
+            self._search()
+            place = name if ":" in name else self._places.get(name)
+            if place is None:
+                known = ", ".join(self.names())
+                raise UserError(f"unknown {self.kind} {name!r}; known: {known}; or package.module:Name for your own")
+            self._found[name] = self._import(place)
+        return self._found[name]
+
+    def get_for_file(self, name: str) -> Any:
+        """The same for a name that a file holds: the file may be a stranger's, so it cannot have any module imported.
+
+        A module counts as yours once your program has imported it or `WANDERLUST_IMPORT` names it.
+        """
+        module = name.partition(":")[0]
+        if ":" in name and module not in sys.modules and module not in os.environ.get(ALLOWED, "").split(","):
+            raise UserError(f"{name!r} would run the code of {module}; if you trust it, set {ALLOWED}={module}")
+        return self.get(name)
 
     def _search(self) -> None:
         """Look once for what installed packages offer; a name of ours stays ours."""
@@ -61,11 +74,32 @@ class Registry:
     def _import(self, place: str) -> Any:
         module, _, name = place.partition(":")
         try:
-            return getattr(importlib.import_module(module), name)
+            found = getattr(_import_module(module), name)
         except ImportError as problem:
             raise UserError(f"cannot import {module} for the {self.kind} {place!r}: {problem}") from problem
         except AttributeError as problem:
             raise UserError(f"{module} has no {name}, which the {self.kind} {place!r} names") from problem
+        _check(found, f"{self.kind} {place!r}")
+        return found
+
+
+def _import_module(name: str) -> Any:
+    """A module that is installed, or a file of the working folder."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        if problem.name != name.partition(".")[0]:
+            raise
+    sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.pop(0)
+
+
+def _check(thing: Any, what: str) -> None:
+    if not isinstance(thing, type) or not hasattr(thing, "Config"):
+        raise UserError(f"the {what} is no class with a Config; subclass wanderlust's Method or Body")
 
 
 METHODS = Registry(

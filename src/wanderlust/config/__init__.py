@@ -40,3 +40,5 @@ __all__ = [
     "to_json",
     "with_changes",
 ]
+Engine = EngineName  # ALIAS
+BodyName = str  # ALIAS

@@ -62,7 +62,7 @@ def _registered(kind: Any, data: Any, where: str, spot: str) -> Any:
     require("name" in data, f"{where}: missing key {spot}.name")
     require(isinstance(data["name"], str), f"{where}: {spot}.name is {data['name']!r}; it must be of type str")
     try:
-        return _REGISTRIES[kind].get(data["name"]).Config
+        return _REGISTRIES[kind].get_for_file(data["name"]).Config
     except UserError as error:
         raise UserError(f"{where}: {spot}.name: {error}") from None
 

@@ -234,4 +234,5 @@ class RunConfig:
     @property
     def name(self) -> str:
         """A short name for folders and titles."""
-        return f"{self.env.name}-{self.method}-{self.skills}"
+        env, method = (text.rpartition(":")[2].lower() for text in (self.env.name, str(self.method)))
+        return f"{env}-{method}-{self.skills}"
