@@ -27,7 +27,6 @@ __all__ = [
     "FROM_THE_START",
     "METHODS",
     "VIEWS",
-    "WITHOUT_GOALS",
     "Method",
     "View",
     "make_method",
@@ -54,9 +53,6 @@ learns from trajectories."""
 
 FROM_THE_START = ("vic",)
 """Methods that look at what an episode began with (`Transition.start`)."""
-
-WITHOUT_GOALS = ("dads", "ibol")
-"""Methods that cannot choose a skill towards a goal at once; dads can plan one (`downstream --controller mppi`)."""
 
 DESCRIPTIONS = {
     "lsd": "Lipschitz-constrained Skill Discovery: skills that travel far, each along its own direction",

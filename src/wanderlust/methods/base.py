@@ -4,16 +4,22 @@ Every method is a frozen dataclass of pure functions in a file of its own, in th
 reward, loss, update, what it offers downstream. Observations arrive as the method's view shows them (`views.py`).
 """
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+import jax
 from jaxtyping import Array, Bool, Float, Key
 
 from wanderlust.config import StageConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
 from wanderlust.methods.skills import DiscreteSkills, SkillSpace
+from wanderlust.rl.nets import MLP
 
 Metrics = dict[str, Float[Array, ""]]
+GoalRule = Literal["direction", "goal", "own"] | None
+"""How a method picks a skill for a goal: along phi(goal) - phi(obs); by what phi says of the goal alone; by a rule of
+its own; None: it cannot."""
 
 
 class Trajectories(NamedTuple):
@@ -57,15 +63,45 @@ class Method(Protocol):
         """One gradient step of the method's own network."""
         ...
 
+    # --- downstream --------------------------------------------------------------------------------------------
+
+    kept: ClassVar[tuple[str, ...]] = ("encoder",)
+    """Fields of the state that use needs; what `load` reads and the zoo stores beside the policy."""
+    plans: ClassVar[bool] = False
+    """Whether it has skill dynamics, `predict`, over which a skill for a goal can be planned."""
+
+    @property
+    def goal_rule(self) -> GoalRule:
+        """How `towards` picks a skill."""
+        return "own"
+
+    def restored(self, kept: Mapping[str, Any]) -> Any:
+        """The state as far as use goes, made of the fields that are kept; compiled."""
+        ...
+
+    def network(self, state: Any) -> MLP | None:
+        """The network behind phi, as it is used; None for methods without a map of states."""
+        network: MLP = state.encoder
+        return network
+
     def represent(self, state: Any, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
         """phi of a batch of observations."""
-        ...
+        network = self.network(state)
+        if network is None:
+            raise NotImplementedError("a method without a network says itself how it represents states")
+        return jax.vmap(network)(obs)
 
     def towards(
         self, state: Any, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
     ) -> Float[Array, "batch skill"]:
         """The skill that leads from each observation to its goal, with no further training."""
         ...
+
+    def predict(
+        self, state: Any, obs: Float[Array, "batch obs"], skill: Float[Array, "batch skill"]
+    ) -> Float[Array, "batch obs"]:
+        """The mean change s' - s under a skill, of methods that plan."""
+        raise NotImplementedError("this method has no skill dynamics")
 
 
 class UpperLevel(Method, Protocol):

@@ -113,7 +113,7 @@ def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False
     began, before = time.monotonic(), BEFORE[run.config.method.name]
     say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
     if not run.checkpoints():
-        with run.held():
+        with run.lock():
             outcome = _first_stage(run, first, before, budget_seconds, quiet, say)
             if outcome.reason == "interrupted":
                 return dataclasses.replace(outcome, stage=before.stages[0])
