@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from wanderlust.config import RunConfig, from_json
-from wanderlust.runs.zoo import without_folders
+from wanderlust.runs.card import without_folders
 
 BINS = (1000, 2000, 3000, 4500)
 MINUTES = (1, 2, 5, 10)

@@ -16,8 +16,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from wanderlust.report.plots import show_mean
+from wanderlust.runs.card import without_folders
 from wanderlust.runs.files import read_rows, write_atomic
-from wanderlust.runs.zoo import without_folders
 
 
 def keep(out: Path, folder: Path, note: str = "") -> None:

@@ -17,9 +17,9 @@ import numpy as np
 from wanderlust import train
 from wanderlust.envs.spec import Transition
 from wanderlust.evaluation.metrics import up_and_heading
+from wanderlust.runs.card import without_folders
 from wanderlust.runs.files import write_json
 from wanderlust.runs.run import Run
-from wanderlust.runs.zoo import without_folders
 from wanderlust.train.loop import last_state
 
 WINDOWS = ((0, 25), (25, 50), (50, 100), (100, 150), (150, 200))

@@ -21,7 +21,7 @@ from wanderlust.envs.engines.mujoco_c import CEngine
 from wanderlust.envs.engines.warp import WarpEngine
 from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.runs.files import write_json
-from wanderlust.runs.run import PACKAGES, command, commit, processor, version
+from wanderlust.runs.provenance import PACKAGES, command, commit, processor, version
 
 WORLDS, STEPS, SEEDS = 16, 20, (0, 1, 2)
 CASES = (

@@ -22,7 +22,7 @@ from wanderlust.envs.devices import cores
 from wanderlust.envs.engines.mujoco_c import CEngine
 from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.runs.files import write_json
-from wanderlust.runs.run import PACKAGES, command, commit, processor, version
+from wanderlust.runs.provenance import PACKAGES, command, commit, processor, version
 
 STEPS, WARM_UP = 1500, 300
 

@@ -18,8 +18,9 @@ from wanderlust import train
 from wanderlust.envs import devices
 from wanderlust.methods.ibol import levels
 from wanderlust.runs.files import write_json
-from wanderlust.runs.loading import load_learner
-from wanderlust.runs.run import Run, provenance
+from wanderlust.runs.learned import load_learner
+from wanderlust.runs.provenance import provenance
+from wanderlust.runs.run import Run
 
 EPISODES = 200
 

@@ -13,7 +13,8 @@ import wanderlust
 from wanderlust.config import LinearizerConfig
 from wanderlust.envs import make_world
 from wanderlust.runs.files import write_json
-from wanderlust.runs.run import Run, provenance
+from wanderlust.runs.provenance import provenance
+from wanderlust.runs.run import Run
 
 WORLDS, SEED = 64, 0
 
@@ -41,7 +42,7 @@ def parts_of(run: Run) -> dict[str, Any]:
     where, turned = list(spec.groups["position"]), list(spec.groups["orientation"])
     return {
         "run": run.path.name,
-        "command": run.record().get("command"),
+        "command": run.provenance().get("command"),
         "env": config.env.name,
         "hold": method.hold,
         "reward": float(entries.sum()),

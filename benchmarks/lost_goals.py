@@ -21,8 +21,9 @@ from wanderlust.downstream.controllers.zero_shot import zero_shot_hand
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs import devices
 from wanderlust.runs.files import write_json
-from wanderlust.runs.loading import load_learner, open_source
-from wanderlust.runs.run import commit, processor
+from wanderlust.runs.learned import load_learner
+from wanderlust.runs.provenance import commit, processor
+from wanderlust.runs.zoo import open_run
 
 SEED, LOOK_BACK, STANDS = 5, 3, 0.1
 """The body's way is that of its last three steps; if that is less than 10 cm, it stands."""
@@ -72,7 +73,7 @@ def by_angle(goals: list[Goal]) -> dict[str, Any]:
 def main(out: Path, name: str, episodes: int = 200) -> None:
     """Play, and write the table."""
     devices.prepare(1)
-    source, task = open_source(name), make_task("ant-multi-goals")
+    source, task = open_run(name), make_task("ant-multi-goals")
     parts = train.assemble(dataclasses.replace(source.config, engine="c"))
     player = jax.tree.map(lambda x: x[:1], load_learner(source, parts)[1])
     keys = jax.random.split(jax.random.key(SEED), 1)

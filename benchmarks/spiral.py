@@ -26,7 +26,7 @@ from wanderlust.envs.base import sane
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.report.plots import draw_reach
 from wanderlust.runs.files import write_atomic, write_json
-from wanderlust.runs.run import PACKAGES, commit, processor, version
+from wanderlust.runs.provenance import PACKAGES, commit, processor, version
 
 SKILLS, STARTS, SEED = "zoo:ant", 100, 2
 INNER, OUTER, PITCH, SPACING = 5.0, 40.0, 20.0, 8.0

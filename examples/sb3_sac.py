@@ -27,7 +27,7 @@ from wanderlust.envs.devices import cores
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.gym.sb3 import SB3VecEnv
 from wanderlust.runs.files import write_json
-from wanderlust.runs.run import PACKAGES, commit, processor, version
+from wanderlust.runs.provenance import PACKAGES, commit, processor, version
 
 Choose = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 LEARNER = {"learning_rate": 1e-3, "gamma": 0.995, "batch_size": 256, "ent_coef": "auto_0.1"}

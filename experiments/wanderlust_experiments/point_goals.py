@@ -21,8 +21,9 @@ from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.recipes import get_recipe, with_random_start
 from wanderlust.runs.files import write_atomic, write_json
-from wanderlust.runs.loading import load_learner
-from wanderlust.runs.run import Run, provenance
+from wanderlust.runs.learned import load_learner
+from wanderlust.runs.provenance import provenance
+from wanderlust.runs.run import Run
 from wanderlust.train.loop import run_training
 
 EPISODES = 200

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 from wanderlust.errors import UserError
@@ -90,7 +91,7 @@ def _import_module(name: str) -> Any:
     except ModuleNotFoundError as problem:
         if problem.name != name.partition(".")[0]:
             raise
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, str(Path.cwd()))
     try:
         return importlib.import_module(name)
     finally:

@@ -103,7 +103,7 @@ BAD = {
     "resume missing": ("--resume nosuch", "there is no run folder nosuch"),
     "resume no run": ("--resume .", "config.json"),
     "out is there": ("--out tiny.json", "tiny.json already exists"),
-    "out under a file": ("--out tiny.json/run", "cannot make the folder tiny.json/run"),
+    "out under a file": ("--out tiny.json/run", "cannot write to tiny.json/run"),
     "out with a long name": (f"--out {'x' * 300}", "x" * 300),
     # what the parser finds
     "unknown flag": ("--colour red", "--colour"),

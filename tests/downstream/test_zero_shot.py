@@ -22,7 +22,7 @@ from wanderlust.methods.lsd import Lsd
 from wanderlust.methods.skills import ContinuousSkills
 from wanderlust.runs.files import ArrayFile
 from wanderlust.runs.learned import Learned
-from wanderlust.runs.loading import open_source
+from wanderlust.runs.zoo import open_run
 
 KEY = jax.random.key(0)
 
@@ -110,7 +110,7 @@ def test_speed_is_displacement_over_time():
 
 def test_ant_follows_goals_on_the_engine_c(tmp_path):
     """All goal tasks of bodies are of one form; this one is cut short."""
-    entry = open_source("zoo:ant", tmp_path)
+    entry = open_run("zoo:ant", tmp_path)
     task = make_task("ant-multi-goals", slot=12, goals=2, goal_range=4.0, radius=2.0)
     result = solve.solve(entry, task, "zero-shot", seeds=2, episodes=4, engine="c", quiet=True)
     assert result["hold"] == 1 and result["provenance"]["engine"] == "c"

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from wanderlust.envs.engines.physics import CAPACITIES
 
-from wanderlust.bench.breakdown import Broken, Origin, replay
 from wanderlust.downstream import episodes
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs import WorldState, choose_engine, make_engine, make_world
@@ -28,6 +27,7 @@ from wanderlust.envs.mjcf import load_model
 from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.envs.worlds.point import PointConfig
 from wanderlust.errors import UserError
+from wanderlust.runs.broken import Broken, Origin, replay
 
 WORLDS = 16
 

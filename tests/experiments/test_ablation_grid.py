@@ -20,7 +20,6 @@ from wanderlust.methods.lsd import Lsd
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
 from wanderlust.recipes import get_recipe
 from wanderlust.rl.nets import MLP, ROUNDING, Linear, measure_spectral
-from wanderlust.runs import zoo
 
 PAIRS = list(itertools.product(FORMS, USES))
 CELLS = list(itertools.product(FORMS, USES, (True, False)))
@@ -281,14 +280,6 @@ def test_the_skill_towards_a_goal(form, states):
     else:
         expected = ContinuousSkills(2).expected_norm * np.array([said]) / np.linalg.norm(said)
         np.testing.assert_allclose(skill, expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("spectral", [True, False])
-def test_the_zoo_restores_what_a_cell_uses(spectral):
-    method = cell("normal", "step", spectral)
-    state, batch = method.init(jax.random.key(0), 3), random_batch(8)
-    restored = zoo.STATES["ablation"](state.encoder)
-    np.testing.assert_array_equal(method.represent(restored, batch.obs), method.represent(state, batch.obs))
 
 
 def test_discrete_skills_are_refused_in_one_line(command_line, tmp_path, monkeypatch):

@@ -23,7 +23,6 @@ from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
 from wanderlust.recipes import get_recipe
 from wanderlust.report import plots
 from wanderlust.rl.nets import MLP, Linear
-from wanderlust.runs import zoo
 from wanderlust.runs.run import Run
 
 
@@ -332,16 +331,6 @@ def test_dads_by_name_and_what_it_does_not_have():
         dads.towards(state, obs, obs)
     code = np.asarray(dads.represent(state, obs))
     assert code.shape == (4, 5) and np.all(np.isnan(code))
-
-
-def test_a_zoo_entry_keeps_the_network_and_says_nothing_without_its_statistics():
-    dads = Dads(config(), ContinuousSkills(2))
-    whole = dads.init(jax.random.key(0), 3)
-    kept = zoo.STATES["dads"](whole.encoder)
-    assert kept.encoder is whole.encoder
-    obs, skill = jnp.ones((1, 3)), jnp.ones((1, 2))
-    assert np.all(np.isfinite(dads.predict(whole, obs, skill)))
-    assert np.all(np.isnan(dads.predict(kept, obs, skill)))
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from wanderlust.methods.edl import vqvae
 from wanderlust.methods.edl.edl import Edl, with_goals
 from wanderlust.methods.edl.vqvae import Scale, States, VqVae
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
-from wanderlust.methods.smm import Autoencoder, Smm, SmmState, without_density
+from wanderlust.methods.smm import Autoencoder, Smm, SmmState
 from wanderlust.recipes import get_recipe, usual_skills
 from wanderlust.rl.nets import MLP, Linear
 from wanderlust.runs.files import ArrayFile, write_arrays
@@ -109,8 +109,6 @@ def test_smm_finds_rare_states_novel_and_tells_skills_apart():
     assert not np.array_equal(jax.random.key_data(state.key), jax.random.key_data(key))
     picked = smm.towards(state, tried.obs, jnp.array([[-1.0], [1.0], [0.9]]))
     np.testing.assert_array_equal(picked, [[1, 0], [0, 1], [0, 1]])
-    alone = without_density(state.encoder)
-    np.testing.assert_array_equal(smm.represent(alone, tried.obs), smm.represent(state, tried.obs))
 
 
 def test_a_state_far_from_all_others_does_not_overflow():

@@ -8,12 +8,11 @@ import pytest
 from wanderlust.config import MethodConfig
 from wanderlust.envs.spec import EnvSpec, Transition
 from wanderlust.errors import UserError
-from wanderlust.methods import METHODS, VIEWS, WITHOUT_GOALS, View, make_method, parse_method
+from wanderlust.methods import VIEWS, View, make_method, parse_method
 from wanderlust.methods.diayn import Diayn, DiaynState
 from wanderlust.methods.lsd import Lsd, LsdState
-from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills, make_skills
+from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
 from wanderlust.methods.views import with_position
-from wanderlust.recipes import get_recipe, usual_skills
 from wanderlust.rl.nets import MLP, ROUNDING, Linear, measure_spectral
 
 HIDDEN = (16, 16)
@@ -197,18 +196,6 @@ def test_methods_by_name():
     assert parse_method("lsd") == ("lsd", "")
     with pytest.raises(UserError, match="unknown variant"):
         parse_method("lsd-yx")
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_the_methods_without_goals_are_those_that_refuse_to_choose_a_skill(name):
-    recipe = get_recipe("laptop", "point", name, usual_skills(name))
-    method = make_method(recipe.method, make_skills(recipe.skills))
-    state, here, goal = method.init(jax.random.key(0), 2), jnp.zeros((1, 2)), jnp.ones((1, 2))
-    if name in WITHOUT_GOALS:
-        with pytest.raises(UserError, match="goal"):
-            method.towards(state, here, goal)
-    else:
-        assert method.towards(state, here, goal).shape == (1, recipe.skills.size)
 
 
 # --- views --------------------------------------------------------------------------------------------------------

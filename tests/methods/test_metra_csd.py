@@ -14,13 +14,12 @@ from wanderlust import train
 from wanderlust.config import CsdConfig, MetraConfig, SkillConfig, method_config
 from wanderlust.envs.spec import Transition
 from wanderlust.methods import make_method
-from wanderlust.methods.csd import Csd, CsdState
-from wanderlust.methods.metra import Metra, MetraState
+from wanderlust.methods.csd import Csd
+from wanderlust.methods.metra import Metra
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
 from wanderlust.methods.views import with_position
 from wanderlust.recipes import get_recipe
 from wanderlust.rl.nets import MLP, Linear
-from wanderlust.runs.zoo import STATES
 
 BOTH = pytest.mark.parametrize("name", ["metra", "csd"])
 
@@ -362,19 +361,6 @@ def test_the_discrete_skill_whose_code_points_there_best(name):
     best = (np.asarray(goal - obs) @ codes.T).argmax(axis=1)
     np.testing.assert_array_equal(picked, np.eye(3)[best])
     assert len(np.unique(picked, axis=0)) == 3
-
-
-@BOTH
-def test_the_encoder_alone_is_enough_for_use(name):
-    """What an entry of the zoo keeps."""
-    method = make(name, ContinuousSkills(2))
-    state = method.init(jax.random.key(0), 3)
-    kept = STATES[name](state.encoder)
-    assert isinstance(kept, MetraState if name == "metra" else CsdState)
-    obs, goal = jax.random.normal(jax.random.key(1), (2, 5, 3))
-    np.testing.assert_array_equal(method.represent(kept, obs), method.represent(state, obs))
-    np.testing.assert_array_equal(method.towards(kept, obs, goal), method.towards(state, obs, goal))
-    jax.tree.map(lambda x: x[None], kept)  # a seed axis can be added
 
 
 # --- on PointEnv --------------------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@ import pytest
 from helpers import tiny_config
 from trained import copy_of, trained, tree
 from wanderlust import cli, train
-from wanderlust.bench import breakdown
-from wanderlust.bench.breakdown import Broken, Origin, replay
 from wanderlust.envs import WorldState, make_engine, make_world
 from wanderlust.envs.engines.formula import JaxEngine
 from wanderlust.envs.engines.mujoco_c import CEngine
@@ -20,6 +18,8 @@ from wanderlust.envs.mjcf import load_model
 from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.envs.worlds.point import PointConfig
 from wanderlust.errors import UserError
+from wanderlust.runs import broken as broken_files
+from wanderlust.runs.broken import Broken, Origin, replay
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.runs.loading import load
 from wanderlust.runs.run import Run
@@ -148,11 +148,11 @@ def test_a_world_that_is_lost_in_an_overflow_can_be_replayed(tmp_path, monkeypat
     )
     assert list(run.checkpoints()) == [2]
 
-    monkeypatch.setattr(breakdown, "make_engine", with_engine(BreakingAndOverflowing))
+    monkeypatch.setattr(broken_files, "make_engine", with_engine(BreakingAndOverflowing))
     code, out, err = wanderlust("replay", file, "--engine", "jax")
     assert (code, err) == (1, "")
     assert "breaks down: not finite; the buffers overflowed: 12 contacts (room for 10)\n" in out
-    monkeypatch.setattr(breakdown, "make_engine", with_engine(Overflowing))
+    monkeypatch.setattr(broken_files, "make_engine", with_engine(Overflowing))
     code, out, err = wanderlust("replay", file, "--engine", "jax")
     assert (code, err) == (2, "wanderlust: the buffers overflowed: 12 contacts (room for 10)\n")
     assert "survives" not in out  # with physics that was wrong, that would mean nothing
@@ -273,7 +273,7 @@ ARRAYS = {
 @pytest.mark.parametrize(
     ("arrays", "metadata", "message"),
     [
-        ({}, {"format": "wanderlust-checkpoint-1"}, "holds no broken worlds"),
+        ({}, {"format": "wanderlust-checkpoint-1"}, "holds no broken environments"),
         ({}, about(engine="steam"), "engine is 'steam'"),
         ({}, about(env={"name": "moon"}), "env.name is 'moon'"),
         ({}, {**about(), "origin": "{"}, "not valid JSON"),

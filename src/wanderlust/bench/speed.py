@@ -40,7 +40,7 @@ from wanderlust.gym.vector import make_vec
 from wanderlust.recipes import get_recipe
 from wanderlust.registry import WORLDS
 from wanderlust.report.progress import Progress, progress
-from wanderlust.runs.run import PACKAGES, command, commit, processor, version
+from wanderlust.runs.provenance import PACKAGES, command, commit, processor, version
 
 Part = Literal["physics", "updates"]
 EngineName = Literal["c", "warp"]

@@ -40,14 +40,14 @@ class Reach:
         from wanderlust.downstream.controllers.reach import reach
         from wanderlust.envs import devices
         from wanderlust.report.plots import draw_reach
-        from wanderlust.runs.loading import open_source
+        from wanderlust.runs.zoo import open_run
         from wanderlust.train.loop import describe_engine
 
-        run = open_source(self.run_folder, self.out)
+        run = open_run(self.run_folder, self.out)
         devices.prepare(run.config.seeds)
         console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
         result = reach(run, list(self.goal), self.radius, self.steps_per_goal, self.seed, self.engine)
-        picture = draw_reach(run.path)
+        picture = draw_reach(run.results)
         for n, leg in enumerate(result["legs"], 1):
             place = ", ".join(f"{x:g}" for x in leg["goal"])
             how = f"reached in {leg['steps']} steps" if leg["reached"] else f"missed by {leg['distance']:.2f}"
@@ -102,10 +102,10 @@ class Downstream:
         from wanderlust.downstream.wishes import result_folder, usual_seeds
         from wanderlust.envs import devices
         from wanderlust.report.plots import draw_solved
-        from wanderlust.runs.loading import open_source
+        from wanderlust.runs.zoo import open_run
         from wanderlust.train.loop import describe_engine
 
-        source = open_source(self.run_folder, self.out)
+        source = open_run(self.run_folder, self.out)
         devices.prepare(self.seeds or usual_seeds(source))
         console.print(describe_engine(source.config.env, self.engine), soft_wrap=True)
         elsewhere = ("run_folder", "out")

@@ -64,14 +64,15 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
 def _to_goals(run: Any) -> str | None:
     """The command that takes these skills to goals, if there is one."""
     from wanderlust.downstream.tasks import TASKS, GoalTask
-    from wanderlust.methods import WITHOUT_GOALS
+    from wanderlust.methods import make_method
+    from wanderlust.methods.skills import make_skills
 
-    method, env = run.config.method.name, run.config.env.name
-    if method not in WITHOUT_GOALS:
+    method, env = make_method(run.config.method, make_skills(run.config.skills)), run.config.env.name
+    if method.goal_rule is not None:
         goals = "--goal 12 --goal -5" if env == "half-cheetah" else "--goal 12 4 --goal -5 9"
         return f"reach {_quoted(run)} {goals}"
     tasks = [task.name for task in TASKS.values() if isinstance(task, GoalTask) and task.env == env]
-    if method == "dads" and tasks:  # which plans
+    if method.plans and tasks:
         return f"downstream {_quoted(run)} --task {tasks[0]} --controller mppi"
     return None
 
@@ -91,11 +92,10 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     """Evaluate, draw, and show both."""
     from wanderlust.evaluation.evaluate import evaluate
     from wanderlust.report.plots import draw_phi, draw_run, draw_trajectories
-    from wanderlust.runs.run import Run
 
     result = evaluate(run, episodes, seed, engine)
     # a zoo entry has no learning curve
-    figures = draw_run(run.path) if isinstance(run, Run) else [draw_trajectories(run.path), draw_phi(run.path)]
+    figures = [draw_trajectories(run.results), draw_phi(run.results)] if run.entry else draw_run(run.path)
     many = len(result["seeds"]) > 1
     before = f", and {result['env_steps_before']:,} before it began" if result["env_steps_before"] else ""
     title = f"{result['name']} after {result['env_steps']:,} steps per seed{before}"

@@ -103,14 +103,14 @@ class Evaluate:
 
     def run(self, console: Console) -> int:
         from wanderlust.envs import devices
-        from wanderlust.runs.loading import open_source
+        from wanderlust.runs.zoo import open_run
         from wanderlust.train.loop import describe_engine
 
         if self.episodes < 1:
             raise UserError(f"--episodes is {self.episodes}; it must be at least 1")
         if not 0 <= self.seed < 2**31:
             raise UserError(f"--seed is {self.seed}; it must be in [0, 2^31)")
-        run = open_source(self.run_folder, self.out)
+        run = open_run(self.run_folder, self.out)
         devices.prepare(run.config.seeds)
         console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
         report_evaluation(console, run, self.episodes, self.seed, self.engine)
@@ -139,9 +139,9 @@ class Export:
     def run(self, console: Console) -> int:
         from wanderlust.envs import devices
         from wanderlust.export import export_onnx
-        from wanderlust.runs.loading import open_source
+        from wanderlust.runs.zoo import open_run
 
-        source = open_source(self.run_folder)
+        source = open_run(self.run_folder)
         devices.prepare(source.config.seeds)
         files, card = export_onnx(source, self.seed, self.out)
         for path in files:
@@ -181,7 +181,7 @@ class Publish:
     def run(self, console: Console) -> int:
         from wanderlust import api
         from wanderlust.envs import devices
-        from wanderlust.runs.zoo import publish
+        from wanderlust.runs.publish import publish
 
         run = api.Run.open(self.run_folder)
         devices.prepare(run.config.seeds)
@@ -206,19 +206,19 @@ class Replay:
     """What moves the bodies: c (every physics step is shown) or warp; by default c, whatever the run had."""
 
     def run(self, console: Console) -> int:
-        from wanderlust.bench import breakdown
         from wanderlust.envs import devices
+        from wanderlust.runs import broken as files
         from wanderlust.train.loop import describe_engine
 
         devices.prepare()
-        broken = breakdown.Broken.read(self.file)
+        broken = files.Broken.read(self.file)
         origin = broken.origin
         engine = self.engine or ("jax" if origin.engine == "jax" else "c")
         console.print(f"{origin.env.name}, before epoch {origin.epoch}, on the engine {origin.engine}", soft_wrap=True)
         why = "asked for" if self.engine else "it shows every physics step"
         console.print(describe_engine(origin.env, engine, why), soft_wrap=True)
         survived = True
-        for world in breakdown.replay(broken, engine):
+        for world in files.replay(broken, engine):
             console.print(f"seed {world.seed}:")
             if world.substeps:
                 table = Table(

@@ -16,8 +16,8 @@ from wanderlust.downstream.controllers.playing import Game
 from wanderlust.downstream.settings import Setting
 from wanderlust.errors import UserError
 from wanderlust.rl.ppo import PpoConfig
+from wanderlust.runs.checkpoints import read_tree, write_tree
 from wanderlust.runs.files import ArrayFile
-from wanderlust.runs.run import read_tree, write_tree
 from wanderlust.train import Setup
 
 FORMAT = "wanderlust-controller-1"

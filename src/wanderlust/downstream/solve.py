@@ -34,15 +34,17 @@ from wanderlust.envs.mjcf import muted
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.report.progress import progress
 from wanderlust.runs.files import write_arrays, write_json
-from wanderlust.runs.loading import Source, load_learner, open_source
-from wanderlust.runs.run import provenance
+from wanderlust.runs.learned import load_learner
+from wanderlust.runs.provenance import provenance
+from wanderlust.runs.run import Run
+from wanderlust.runs.zoo import open_run
 
 SHOWN = 6
 """Episodes per seed whose paths are kept."""
 
 
 def solve(
-    run: Source | Path | str,
+    run: Run | Path | str,
     task: str | AnyTask,
     controller: str = "zero-shot",
     *,
@@ -79,7 +81,7 @@ def solve(
     Returns:
         What was written to result.json in RUN/downstream/TASK-CONTROLLER/.
     """
-    source = open_source(run) if isinstance(run, str | Path) else run
+    source = open_run(run) if isinstance(run, str | Path) else run
     made = make_task(task) if isinstance(task, str) else task
     wish = Wish(made, controller, recipe, seed, seeds, epochs, worlds, hold, episodes, measure_only, resume)
     check(wish, source)

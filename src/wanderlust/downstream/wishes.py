@@ -5,9 +5,9 @@ from pathlib import Path
 
 from wanderlust.downstream.tasks import AnyTask, GoalTask
 from wanderlust.errors import UserError
-from wanderlust.methods import WITHOUT_GOALS
-from wanderlust.runs.loading import Source
-from wanderlust.runs.zoo import Entry
+from wanderlust.methods import make_method
+from wanderlust.methods.skills import make_skills
+from wanderlust.runs.run import Run
 
 CONTROLLERS = {
     "zero-shot": "at every step the skill towards the goal, with no further training",
@@ -37,20 +37,21 @@ class Wish:
     resume: bool = False
 
 
-def usual_seeds(source: Source) -> int:
+def usual_seeds(source: Run) -> int:
     """How many controllers, where nobody says: as many as the skills have seeds, or a few where they have one."""
     return source.config.seeds if source.config.seeds > 1 else SEEDS
 
 
-def result_folder(source: Source, task: str, controller: str) -> Path:
+def result_folder(source: Run, task: str, controller: str) -> Path:
     """Where all of it is written."""
-    return source.path / "downstream" / f"{task}-{controller}"
+    return source.results / "downstream" / f"{task}-{controller}"
 
 
-def check(wish: Wish, source: Source) -> None:
+def check(wish: Wish, source: Run) -> None:
     """Refuse what does not go together, in one line."""
     task, controller, config = wish.task, wish.controller, source.config
-    method, discrete = config.method.name, config.skills.kind == "discrete"
+    name, discrete = config.method.name, config.skills.kind == "discrete"
+    method = make_method(config.method, make_skills(config.skills))
     if controller not in CONTROLLERS:
         raise UserError(f"--controller is {controller!r}; it must be one of {', '.join(CONTROLLERS)}")
     if task.env != config.env.name:
@@ -63,13 +64,11 @@ def check(wish: Wish, source: Source) -> None:
         )
     if controller in ("zero-shot", "mppi") and not isinstance(task, GoalTask):
         raise UserError(f"--controller {controller} follows goals, and {task.name} has none: use --controller {learns}")
-    if controller == "mppi" and method != "dads":
-        raise UserError(f"--controller mppi plans over the skill dynamics of dads; these skills are of {method}")
-    if controller == "mppi" and isinstance(source, Entry):
-        raise UserError("--controller mppi needs the statistics of a run of dads, which zoo entries do not keep")
-    if controller == "zero-shot" and method in WITHOUT_GOALS:
-        instead = "mppi, which plans," if method == "dads" else learns
-        raise UserError(f"{method} has no skill for a goal at once: use --controller {instead} instead")
+    if controller == "mppi" and not method.plans:
+        raise UserError(f"--controller mppi plans over the skill dynamics of dads; these skills are of {name}")
+    if controller == "zero-shot" and method.goal_rule is None:
+        instead = "mppi, which plans," if method.plans else learns
+        raise UserError(f"{name} has no skill for a goal at once: use --controller {instead} instead")
     if controller not in LEARNING:
         for name in ("recipe", "epochs", "worlds", "measure_only", "resume"):
             if getattr(wish, name):

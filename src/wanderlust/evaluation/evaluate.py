@@ -1,7 +1,7 @@
 """Evaluation of skills: how much of the plane random skills cover, how far they travel, how well they are aligned.
 
 Writes evaluation/evaluation.json and rollouts.safetensors, from which the figures are drawn, into the run's folder; for
-a zoo entry, which is only read, into a folder under runs/.
+a zoo entry, which is only read, under runs/.
 """
 
 import dataclasses
@@ -11,19 +11,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from wanderlust import train
 from wanderlust.config import Engine
 from wanderlust.envs.spec import EnvSpec, Rollout
 from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, summarise, travelled
 from wanderlust.runs.files import write_arrays, write_json
-from wanderlust.runs.learned import Learned
-from wanderlust.runs.loading import Source, load_learner
+from wanderlust.runs.learned import load_learner, represent
 from wanderlust.runs.run import Run
 
 
-def evaluate(run: Source, episodes: int = 200, seed: int = 0, engine: Engine = "auto") -> dict[str, Any]:
+def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: Engine = "auto") -> dict[str, Any]:
     """Play `episodes` random skills per seed with mode and with sampled actions; write and return the measures.
 
     The engine need not be the one that trained the run.
@@ -36,7 +34,7 @@ def evaluate(run: Source, episodes: int = 200, seed: int = 0, engine: Engine = "
     mode: Rollout = jax.device_get(train.make_player(parts, mode=True)(learned.policy, skill, play_keys))
     sampled: Rollout = jax.device_get(train.make_player(parts, mode=False)(learned.policy, skill, play_keys))
     parts.engine.check()
-    phi = jax.jit(jax.vmap(partial(_phi, parts)))
+    phi = jax.jit(jax.vmap(partial(represent, parts)))
     phi_first, phi_last = (np.asarray(phi(learned, obs)) for obs in (mode.obs[:, 0], mode.obs[:, -1]))
     codes = np.asarray(jax.vmap(jax.vmap(parts.skills.code))(jnp.asarray(mode.skill)))
     where = list(parts.world.spec.groups["position"])
@@ -78,16 +76,15 @@ def evaluate(run: Source, episodes: int = 200, seed: int = 0, engine: Engine = "
     return result
 
 
-def _env_steps(run: Source, epoch: int) -> int:
+def _env_steps(run: Run, epoch: int) -> int:
     """Environment steps behind an epoch; a zoo entry and a run without metrics only know the most there can be."""
-    rows = run.metrics() if isinstance(run, Run) else []
-    logged = [row["env_steps"] for row in rows if row["epoch"] == epoch and "env_steps" in row]
+    logged = [row["env_steps"] for row in run.metrics() if row["epoch"] == epoch and "env_steps" in row]
     return int(logged[-1]) if logged else epoch * run.config.schedule.collection
 
 
-def _env_steps_before(run: Source) -> int:
+def _env_steps_before(run: Run) -> int:
     """Environment steps of what this run began with, an earlier stage or another run, as far as they are told."""
-    steps, before = 0, run.record().get("began_with") if isinstance(run, Run) else None
+    steps, before = 0, run.provenance().get("began_with")
     while before:
         steps += before["env_steps"] if isinstance(before.get("env_steps"), int) else 0
         before = before.get("began_with")
@@ -110,7 +107,3 @@ def _kinds(spec: EnvSpec, rollout: Rollout) -> list[str]:
         )
         found.append(kind_of_motion(position, orientation, steps[mine]) if mine.any() else "not tried")
     return found
-
-
-def _phi(parts: train.Setup, learned: Learned, obs: Float[Array, "n obs"]) -> Float[Array, "n code"]:
-    return parts.method.represent(learned.method, parts.view.for_method(obs))

@@ -7,37 +7,25 @@ OUT/onnx.json     what else a user must know (`card.py`)
 Nothing is written before ONNX Runtime has given what JAX gives, on observations of episodes that the skills play.
 """
 
-import contextlib
 import dataclasses
 import os
-import shutil
-import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
 from wanderlust import train
 from wanderlust.config import Engine
-from wanderlust.downstream.controllers.zero_shot import choose_skill
 from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.errors import UserError
 from wanderlust.export.card import card
 from wanderlust.export.graphs import phi_model, policy_model
-from wanderlust.methods.ablation import Ablation
-from wanderlust.methods.dads import Dads
-from wanderlust.methods.lsd import Lsd
-from wanderlust.methods.skills import along
-from wanderlust.rl.nets import MLP, normalise
-from wanderlust.runs.files import write_atomic, write_json
-from wanderlust.runs.learned import Learned, of_seed
-from wanderlust.runs.loading import Source, check_seed, load_learner
-from wanderlust.runs.zoo import PREFIX, Entry
+from wanderlust.runs.files import staging, write_atomic, write_json
+from wanderlust.runs.learned import Learned, load_learner, of_seed, represent
+from wanderlust.runs.run import Run
 
 TOLERANCE = 1e-5
 """How far ONNX Runtime may be from JAX: in an action, and in what has no bound (phi, mean, log_std) as a share of the
@@ -56,33 +44,31 @@ class Exported(NamedTuple):
     card: dict[str, Any]
 
 
-def export_onnx(source: Source, seed: int = 0, out: Path | None = None) -> Exported:
+def export_onnx(run: Run, seed: int = 0, out: Path | None = None) -> Exported:
     """Write the policy and phi of one seed as ONNX, to `out` or to the run's folder `export`."""
     _check_installed()
-    check_seed(source, seed)
-    engine: Engine = "c" if isinstance(source.config.env, BodyConfig) else "auto"  # also beside a GPU: worlds are few
-    parts = train.assemble(dataclasses.replace(source.config, engine=engine))
+    run.check_seed(seed)
+    engine: Engine = "c" if isinstance(run.config.env, BodyConfig) else "auto"  # also beside a GPU: worlds are few
+    parts = train.assemble(dataclasses.replace(run.config, engine=engine))
     if parts.upper is not None:
         raise UserError(
             f"{parts.config.method} cannot be exported yet: its upper level sets goals and keeps them for "
             f"{parts.hold} steps, and a graph remembers nothing"
         )
-    folder = out or source.path / "export"
+    folder = out or run.results / "export"
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; choose another --out")
-    epoch, everyone = load_learner(source, parts)
+    epoch, everyone = load_learner(run, parts)
     learned = of_seed(everyone, seed)
-    network = phi_network(parts, learned)
-    name = f"{PREFIX}{source.name}" if isinstance(source, Entry) else source.path.resolve().name
-    about = f"{source.config.name}, seed {source.config.seed + seed}, epoch {epoch}"
+    network = jax.jit(parts.method.network)(learned.method)
+    about = f"{run.config.name}, seed {run.config.seed + seed}, epoch {epoch}"
     models = {"policy": policy_model(learned.policy, parts.view, about)}
     if network is not None:
         models["phi"] = phi_model(network, parts.view, about)
     obs, skill = _played(parts, learned)
-    by_difference = None if network is None else _goes_by_difference(parts, learned, obs)
     expected = _in_jax(parts, learned, obs, skill)
     differences = _compare(models, expected, {"observation": obs, "skill": skill})
-    facts = card(parts, name, seed, epoch, by_difference)
+    facts = card(parts, run.entry or run.path.resolve().name, seed, epoch, has_phi=network is not None)
     facts["checked"] = {
         "observations": len(obs),
         "tolerance": TOLERANCE,
@@ -90,16 +76,6 @@ def export_onnx(source: Source, seed: int = 0, out: Path | None = None) -> Expor
         "longest_phi": None if network is None else np.linalg.norm(expected["phi"], axis=1).max(),
     }
     return Exported(_write(folder, models, facts), facts)
-
-
-def phi_network(parts: train.Setup, learned: Learned) -> MLP | None:
-    """The network behind `represent`, as it is used; None for methods that have no map of states."""
-    method, state = parts.method, learned.method
-    if isinstance(method, Lsd) or (isinstance(method, Ablation) and method.config.spectral):
-        network: MLP = jax.jit(normalise)(state.encoder, state.spectral)
-        return network
-    encoder = getattr(state, "encoder", None)
-    return encoder if isinstance(encoder, MLP) and not isinstance(method, Dads) else None
 
 
 # --- the comparison --------------------------------------------------------------------------------------------------
@@ -124,7 +100,7 @@ def _in_jax(parts: train.Setup, learned: Learned, obs: Any, skill: Any) -> Outpu
             "action": train.actions(parts, learned.policy, obs, skill),
             "mean": dist.mean,
             "log_std": dist.log_std,
-            "phi": parts.method.represent(learned.method, parts.view.for_method(obs)),
+            "phi": represent(parts, learned, obs),
         }
 
     with jax.default_matmul_precision("highest"):
@@ -157,20 +133,6 @@ def _in_onnxruntime(model: bytes, inputs: Outputs) -> Outputs:
     return dict(zip(names, session.run(names, wanted), strict=True))
 
 
-def _goes_by_difference(parts: train.Setup, learned: Learned, obs: NDArray[np.float32]) -> bool:
-    """Whether the method's own way to a goal is the skill along phi(goal) - phi(s), as LSD's is; found by trying."""
-    spec = parts.world.spec
-    goal = obs[::-1, list(spec.groups["position"])]
-
-    def apart(learned: Learned, obs: Array, goal: Array) -> Array:
-        phi = partial(parts.method.represent, learned.method)
-        there = obs.at[:, jnp.array(spec.groups["position"])].set(goal)
-        difference = phi(parts.view.for_method(there)) - phi(parts.view.for_method(obs))
-        return jnp.mean(jnp.abs(choose_skill(parts, learned, obs, goal) - along(parts.skills, difference)))
-
-    return bool(jax.jit(apart)(learned, obs, goal) < 1e-3)
-
-
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
@@ -181,25 +143,14 @@ def _write(folder: Path, models: dict[str, bytes], facts: dict[str, Any]) -> lis
     """
     card_file = folder / "onnx.json"
     files = [*(folder / f"{name}.onnx" for name in models), card_file]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(dir=folder, prefix=".export."))
-    except OSError as error:
-        raise UserError(f"cannot write to {folder}: {error.strerror}") from None
-    try:
+    with staging(folder, folder) as staged:
         for name, model in models.items():
-            write_atomic(staging / f"{name}.onnx", model)
-        write_json(staging / card_file.name, facts)
+            write_atomic(staged / f"{name}.onnx", model)
+        write_json(staged / card_file.name, facts)
         for old in (card_file, folder / "phi.onnx"):
             old.unlink(missing_ok=True)
         for path in files:
-            os.replace(staging / path.name, path)
-    except OSError as error:
-        raise UserError(f"cannot write to {folder}: {error.strerror}") from None
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            folder.rmdir()  # which it can be if nothing is in it
+            os.replace(staged / path.name, path)
     return files
 
 

@@ -8,14 +8,14 @@ from wanderlust.envs import World
 from wanderlust.envs.mjcf import Controls
 from wanderlust.envs.worlds.body import Body
 from wanderlust.methods.skills import ContinuousSkills, SkillSpace
-from wanderlust.runs import run
+from wanderlust.runs.provenance import commit, version
 from wanderlust.train import Setup
 
 FORMAT = "wanderlust-onnx-1"
 
 
-def card(parts: Setup, name: str, seed: int, epoch: int, by_difference: bool | None) -> dict[str, Any]:
-    """All of it but what was measured. `by_difference` says how phi leads to goals; None if there is no phi."""
+def card(parts: Setup, name: str, seed: int, epoch: int, has_phi: bool) -> dict[str, Any]:
+    """All of it but what was measured."""
     config, spec = parts.config, parts.world.spec
     variant = config.method.view
     view = {
@@ -35,7 +35,7 @@ def card(parts: Setup, name: str, seed: int, epoch: int, by_difference: bool | N
         "file": "phi.onnx",
         "inputs": {"observation": ["batch", spec.obs_dim]},
         "outputs": {"phi": ["batch", parts.skills.size]},
-        "towards_goal": "phi(goal) - phi(observation)" if by_difference else None,
+        "towards_goal": "phi(goal) - phi(observation)" if parts.method.goal_rule == "direction" else None,
     }
     return {
         "format": FORMAT,
@@ -45,11 +45,11 @@ def card(parts: Setup, name: str, seed: int, epoch: int, by_difference: bool | N
         "recipe": config.recipe,
         "seed": config.seed + seed,
         "epoch": epoch,
-        "commit": run.commit(),
-        "version": run.version("wanderlust"),
+        "commit": commit(),
+        "version": version("wanderlust"),
         "skill": _skill(parts.skills, config),
         "policy": policy,
-        "phi": None if by_difference is None else phi,
+        "phi": phi if has_phi else None,
         "observation": {
             "raw": True,
             "position": list(spec.groups["position"]),

@@ -7,7 +7,7 @@ whether phi is spectrally normalised. (inner-product, step, spectral) is LSD, (n
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace, along
 from wanderlust.rl.nets import (
     GLOROT_UNIFORM,
@@ -144,8 +144,12 @@ class Ablation(Method):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
-    def represent(self, state: AblationState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        return jax.vmap(self._phi(state.encoder, state.spectral))(obs)
+    @property
+    def goal_rule(self) -> GoalRule:
+        """By the cell's states; phi of a change is neither a difference of phi nor of the goal alone."""
+        if self.config.states == "step":
+            return "direction"
+        return "own" if self.config.states == "change" else "goal"
 
     def towards(
         self, state: AblationState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
@@ -159,3 +163,9 @@ class Ablation(Method):
         if self.config.form == "normal" and at_the_goal:
             return x
         return along(self.skills, x)
+
+    def restored(self, kept: Mapping[str, Any]) -> AblationState:
+        return AblationState(kept["encoder"], self._measure(kept["encoder"]), opt=())
+
+    def network(self, state: AblationState) -> MLP:
+        return self._phi(state.encoder, state.spectral)

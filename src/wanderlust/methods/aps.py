@@ -6,7 +6,8 @@ cosine alone. No successor features: the critics are those of any other method.
 """
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from wanderlust.config import MethodConfig, require
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace, along
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
 
@@ -63,11 +64,6 @@ class ApsState(NamedTuple):
     measured: Int[Array, ""]
     """How many updates that were."""
     key: Key[Array, ""]
-
-
-def without_memory(encoder: MLP) -> ApsState:
-    """A state that is known by its network alone: its reward is the cosine."""
-    return _fresh(encoder, (), 1, jax.random.key(0))
 
 
 def _fresh(encoder: MLP, opt: optax.OptState, memory: int, key: Key[Array, ""]) -> ApsState:
@@ -157,14 +153,17 @@ class Aps(Method):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
-    def represent(self, state: ApsState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        return jax.vmap(state.encoder)(obs)
+    goal_rule: ClassVar[GoalRule] = "goal"
 
     def towards(
         self, state: ApsState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
     ) -> Float[Array, "batch skill"]:
         """The likeliest skill at the goal: the direction of phi(g), or its largest entry. The start plays no part."""
         return along(self.skills, jax.vmap(state.encoder)(goal))
+
+    def restored(self, kept: Mapping[str, Any]) -> ApsState:
+        """Without remembered states: the reward is the cosine alone."""
+        return _fresh(kept["encoder"], (), 1, jax.random.key(0))
 
 
 def _entropy(state: ApsState, distances: Float[Array, " batch"]) -> Float[Array, " batch"]:

@@ -8,23 +8,26 @@ your own calls `wanderlust.register_method` or has an entry point. Observations 
 
 import abc
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-import jax.numpy as jnp
+import jax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from wanderlust.config import MethodConfig, RunConfig, SkillConfig, StageConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
 from wanderlust.methods.skills import SkillSpace
-from wanderlust.rl.nets import Policy
+from wanderlust.rl.nets import MLP, Policy
 from wanderlust.rl.sac import SacState
 
 Metrics = dict[str, Float[Array, ""]]
 SkillKind = Literal["continuous", "discrete", "box"]
+GoalRule = Literal["direction", "goal", "own"] | None
+"""How a method picks a skill for a goal: along phi(goal) - phi(obs); by what phi says of the goal alone; by a rule of
+its own; None: it cannot."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,15 +103,43 @@ class Method(abc.ABC):
 
     # --- use ---------------------------------------------------------------------------------------------------
 
+    kept: ClassVar[tuple[str, ...]] = ("encoder",)
+    """Fields of the state that use needs; what `load` reads and the zoo stores beside the policy."""
+    plans: ClassVar[bool] = False
+    """Whether it has skill dynamics, `predict`, over which a skill for a goal can be planned."""
+
+    @property
+    def goal_rule(self) -> GoalRule:
+        """How `towards` picks a skill; a class attribute in methods that have one rule."""
+        return "own"
+
+    @abc.abstractmethod
+    def restored(self, kept: Mapping[str, Any]) -> Any:
+        """The state as far as use goes, made of the fields that are kept; compiled."""
+
+    def network(self, state: Any) -> MLP | None:
+        """The network behind phi, as it is used; None for methods without a map of states."""
+        network: MLP = state.encoder
+        return network
+
     def represent(self, state: Any, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        """phi of a batch of observations; NaN for a method without a map of states."""
-        return jnp.full((len(obs), self.skills.size), jnp.nan)
+        """phi of a batch of observations."""
+        network = self.network(state)
+        if network is None:
+            raise TypeError(f"{self.config.name} has no network behind phi, so it defines `represent` itself")
+        return jax.vmap(network)(obs)
 
     def towards(
         self, state: Any, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
     ) -> Float[Array, "batch skill"]:
         """The skill that leads from each observation to its goal, with no further training."""
         raise UserError(f"{self.config.name} cannot choose a skill for a goal; lsd, metra and diayn can")
+
+    def predict(
+        self, state: Any, obs: Float[Array, "batch obs"], skill: Float[Array, "batch skill"]
+    ) -> Float[Array, "batch obs"]:
+        """The mean change s' - s under a skill, of methods that plan."""
+        raise TypeError(f"{self.config.name} has no skill dynamics")
 
 
 # --- methods of two levels -------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ what is hard to control is what remains worth doing.
 
 import dataclasses
 import math
-from typing import NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig, require_positive
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace, along
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, displacements, init_mlp
 
@@ -138,8 +139,7 @@ class Csd(Method):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
-    def represent(self, state: CsdState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        return jax.vmap(state.encoder)(obs)
+    goal_rule: ClassVar[GoalRule] = "direction"
 
     def towards(
         self, state: CsdState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
@@ -147,3 +147,9 @@ class Csd(Method):
         """The direction from phi(s) to phi(g). Discrete skills: the one whose code points there best."""
         direction = jax.vmap(state.encoder)(goal) - jax.vmap(state.encoder)(obs)
         return along(self.skills, direction)
+
+    def restored(self, kept: Mapping[str, Any]) -> CsdState:
+        """The model of steps matters to learning alone."""
+        encoder = kept["encoder"]
+        nothing = MLP((), encoder.activation)
+        return CsdState(encoder, nothing, jnp.zeros(()), opt=(), model_opt=(), multiplier_opt=())

@@ -7,7 +7,8 @@ deviation 1 over the change s' - s, normalised by running statistics.
 
 import dataclasses
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from wanderlust.config import MethodConfig, require
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
-from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import DiscreteSkills, SkillSpace
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 
@@ -80,13 +81,6 @@ class DadsState(NamedTuple):
     """How many there have been."""
     key: Key[Array, ""]
     opt: optax.OptState
-
-
-def without_statistics(encoder: MLP) -> DadsState:
-    """A state known by its network alone: what the dynamics say is then NaN, not something wrong."""
-    unknown = jnp.full(encoder.layers[-1].bias.shape, jnp.nan)
-    moments = Moments(unknown, unknown)
-    return DadsState(encoder, moments, moments, jnp.zeros(()), jax.random.key(0), opt=())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,6 +149,10 @@ class Dads(Method):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
+    kept = ("encoder", "states", "changes")
+    plans = True
+    goal_rule: ClassVar[GoalRule] = None
+
     def predict(
         self, state: DadsState, obs: Float[Array, "batch obs"], skill: Float[Array, "batch skill"]
     ) -> Float[Array, "batch obs"]:
@@ -170,6 +168,12 @@ class Dads(Method):
     ) -> Float[Array, "batch skill"]:
         needs = "it plans over its skill dynamics (wanderlust downstream RUN --task TASK --controller mppi)"
         raise UserError(f"dads has no skill for a goal at once: {needs}; lsd and diayn can follow goals")
+
+    def restored(self, kept: Mapping[str, Any]) -> DadsState:
+        return DadsState(**kept, updates=jnp.zeros(()), key=jax.random.key(0), opt=())
+
+    def network(self, state: DadsState) -> None:
+        return None
 
 
 # --- the skill dynamics -----------------------------------------------------------------------------------------

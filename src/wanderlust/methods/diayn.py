@@ -6,7 +6,8 @@ equation 9; discrete skills: a softmax over phi(s').
 """
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import ContinuousSkills, SkillSpace, guessed
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 
@@ -72,8 +73,7 @@ class Diayn(Method):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
-    def represent(self, state: DiaynState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        return jax.vmap(state.encoder)(obs)
+    goal_rule: ClassVar[GoalRule] = "goal"
 
     def towards(
         self, state: DiaynState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
@@ -81,3 +81,6 @@ class Diayn(Method):
         """The skill the discriminator expects at the goal: z = mu(g), or the likeliest one. The start plays no part."""
         guess = jax.vmap(state.encoder)(goal)
         return guessed(self.skills, guess)
+
+    def restored(self, kept: Mapping[str, Any]) -> DiaynState:
+        return DiaynState(kept["encoder"], opt=())

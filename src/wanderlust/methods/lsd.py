@@ -5,7 +5,8 @@ it: since ||phi(s_T) - phi(s_0)|| <= ||s_T - s_0||, to earn the reward is to tra
 """
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace, along
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, SpectralState, displacements, init_mlp, measure_spectral, normalise
 
@@ -70,8 +71,7 @@ class Lsd(Method):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
-    def represent(self, state: LsdState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        return jax.vmap(normalise(state.encoder, state.spectral))(obs)
+    goal_rule: ClassVar[GoalRule] = "direction"
 
     def towards(
         self, state: LsdState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
@@ -80,3 +80,10 @@ class Lsd(Method):
         phi = normalise(state.encoder, state.spectral)
         direction = jax.vmap(phi)(goal) - jax.vmap(phi)(obs)
         return along(self.skills, direction)
+
+    def restored(self, kept: Mapping[str, Any]) -> LsdState:
+        """Norms are measured, not kept: the Lipschitz bound holds for the very weights that were read."""
+        return LsdState(kept["encoder"], measure_spectral(kept["encoder"]), opt=())
+
+    def network(self, state: LsdState) -> MLP:
+        return normalise(state.encoder, state.spectral)

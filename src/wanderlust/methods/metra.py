@@ -5,7 +5,8 @@ own direction in it. Units of the state play no part: what takes many steps to c
 """
 
 import dataclasses
-from typing import NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig, SkillConfig, require_positive
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace, along
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, displacements, init_mlp
 
@@ -105,8 +106,7 @@ class Metra(Method):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
-    def represent(self, state: MetraState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        return jax.vmap(state.encoder)(obs)
+    goal_rule: ClassVar[GoalRule] = "direction"
 
     def towards(
         self, state: MetraState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
@@ -114,3 +114,6 @@ class Metra(Method):
         """The direction from phi(s) to phi(g). Discrete skills: the one whose code points there best."""
         direction = jax.vmap(state.encoder)(goal) - jax.vmap(state.encoder)(obs)
         return along(self.skills, direction)
+
+    def restored(self, kept: Mapping[str, Any]) -> MetraState:
+        return MetraState(kept["encoder"], jnp.zeros(()), opt=(), multiplier_opt=())

@@ -7,7 +7,8 @@ to rebuild what is visited often, and the squared error of what it rebuilds stan
 
 import dataclasses
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig, SkillConfig, require, require_positive
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 
@@ -69,12 +70,6 @@ class SmmState(NamedTuple):
     key: Key[Array, ""]
     opt: optax.OptState
     density_opt: optax.OptState
-
-
-def without_density(encoder: MLP) -> SmmState:
-    """A state known by its discriminator alone, which is all that choosing a skill needs."""
-    nothing = MLP((), encoder.activation)
-    return SmmState(encoder, Autoencoder(nothing, nothing), jax.random.key(0), opt=(), density_opt=())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,14 +155,19 @@ class Smm(Method):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
-    def represent(self, state: SmmState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        return jax.vmap(state.encoder)(obs)
+    goal_rule: ClassVar[GoalRule] = "goal"
 
     def towards(
         self, state: SmmState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
     ) -> Float[Array, "batch skill"]:
         """The skill the discriminator expects at the goal. The start plays no part."""
         return jax.nn.one_hot(jnp.argmax(jax.vmap(state.encoder)(goal), axis=1), self.skills.size)
+
+    def restored(self, kept: Mapping[str, Any]) -> SmmState:
+        """The density matters to learning alone."""
+        nothing = MLP((), kept["encoder"].activation)
+        density = Autoencoder(nothing, nothing)
+        return SmmState(kept["encoder"], density, jax.random.key(0), opt=(), density_opt=())
 
 
 def _log_q(discriminator: MLP, batch: Transition) -> Float[Array, " batch"]:

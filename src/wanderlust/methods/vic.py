@@ -6,7 +6,8 @@ apart to arrive at LSD; it does not run it.
 """
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from wanderlust.config import MethodConfig, RunConfig, require
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import ContinuousSkills, SkillSpace, guessed
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 
@@ -96,8 +97,10 @@ class Vic(Method):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
-    def represent(self, state: VicState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        return jax.vmap(state.encoder)(obs)
+    @property
+    def goal_rule(self) -> GoalRule:
+        """The difference itself is the guess of a continuous skill; discrete skills are told by its direction."""
+        return "own" if isinstance(self.skills, ContinuousSkills) else "direction"
 
     def towards(
         self, state: VicState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
@@ -105,6 +108,9 @@ class Vic(Method):
         """The skill the discriminator expects of an episode from here to the goal."""
         guess = jax.vmap(state.encoder)(goal) - jax.vmap(state.encoder)(obs)
         return guessed(self.skills, guess)
+
+    def restored(self, kept: Mapping[str, Any]) -> VicState:
+        return VicState(kept["encoder"], opt=())
 
 
 def _last(batch: Transition) -> Bool[Array, " batch"]:

@@ -6,7 +6,8 @@ successor features, and the critics are those of any other method.
 """
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace, along
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
 
@@ -69,11 +70,13 @@ class Visr(Method):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
-    def represent(self, state: VisrState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        return jax.vmap(state.encoder)(obs)
+    goal_rule: ClassVar[GoalRule] = "goal"
 
     def towards(
         self, state: VisrState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
     ) -> Float[Array, "batch skill"]:
         """The likeliest skill at the goal: the direction of phi(g), or its largest entry. The start plays no part."""
         return along(self.skills, jax.vmap(state.encoder)(goal))
+
+    def restored(self, kept: Mapping[str, Any]) -> VisrState:
+        return VisrState(kept["encoder"], opt=())

@@ -25,21 +25,22 @@ def draw_run(run: Path) -> list[Path]:
     return [draw_trajectories(run), draw_phi(run), draw_learning_curve(run)]
 
 
-def draw_trajectories(run: Path) -> Path:
-    """Where random skills go on the plane, coloured by the skill's direction."""
+def draw_trajectories(run: Path, to: Path | None = None, seed: int | None = None) -> Path:
+    """Where random skills go on the plane, coloured by the skill's direction; of all seeds, or of one."""
     data = ArrayFile(run / "evaluation" / "rollouts.safetensors")
     position, skill = data.read("position"), data.read("skill")
-    facts = _evaluation(run)
+    facts, first = _evaluation(run), seed or 0
+    position = position if seed is None else position[seed : seed + 1]
     figure, panels = _panels(len(position))
-    for i, axes in enumerate(panels):
-        show_paths(axes, position[i], skill_colours(skill[i], data.about["skills"]))
+    for i, axes in enumerate(panels, first):
+        show_paths(axes, position[i - first], skill_colours(skill[i], data.about["skills"]))
         axes.set_title(f"seed {facts['seeds'][i]}: {facts['metrics']['coverage_mode']['per_seed'][i]} bins", fontsize=9)
     figure.suptitle(
         f"{facts['name']}: {facts['episodes']} random skills after {facts['env_steps']:,} steps{_of(position)}"
     )
     figure.supxlabel("x")
     figure.supylabel("y" if position.shape[-1] > 1 else "time")
-    return _save(figure, run / "evaluation" / "trajectories.png")
+    return _save(figure, to or run / "evaluation" / "trajectories.png")
 
 
 def show_paths(axes: Axes, position: NDArray[np.floating], colours: NDArray[np.floating] | str) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,30 @@ def write_atomic(path: Path, data: bytes | str) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+@contextlib.contextmanager
+def staging(target: Path, inside: Path) -> Iterator[Path]:
+    """A temporary folder in the folder `inside`, to be filled and moved to `target` by the end of the block.
+
+    What is left of it is removed, and so is `inside` if it was made for this and stayed empty. A failure of the disk
+    is one line that names `target`.
+    """
+    made = not inside.exists()
+    try:
+        inside.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=inside, prefix=f".{target.name}."))
+        try:
+            folder.chmod(0o755)
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        raise UserError(f"cannot write to {target}: {error.strerror}") from None
+    finally:
+        if made:
+            with contextlib.suppress(OSError):
+                inside.rmdir()
 
 
 def check_writable(folder: Path) -> None:
@@ -72,6 +97,27 @@ def read_text(path: Path, what: str) -> str:
         raise UserError(f"{what} is missing: there is no file {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{what} cannot be read: {path}: {error}") from None
+
+
+def read_object(path: Path, what: str) -> dict[str, Any]:
+    """Read a JSON object; `what` names it in the message if it cannot be read."""
+    text = read_text(path, what)
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise UserError(f"{path} is damaged: it is not a JSON object")
+    return data
+
+
+def bounded(path: Path, most: int) -> Path:
+    """The path of a file, if there is one and it has `most` bytes at most."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    if (size := path.stat().st_size) > most:
+        raise UserError(f"{path} has {size:,} bytes; it can have {most:,} at most")
+    return path
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -10,17 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wanderlust import train
-from wanderlust.downstream.controllers.zero_shot import choose_skill
 from wanderlust.envs import World
 from wanderlust.envs.spec import EnvSpec
 from wanderlust.errors import UserError
-from wanderlust.runs import learned
-from wanderlust.runs.learned import Learned, of_seed
+from wanderlust.runs.learned import Learned, choose_skill, load_learner, of_seed, represent
 from wanderlust.runs.run import Run
-from wanderlust.runs.zoo import PREFIX, Entry, open_entry
-
-Source = Run | Entry
-"""Where skills are kept: both have a configuration, and a path where results go."""
+from wanderlust.runs.zoo import open_run
 
 
 class Skills:
@@ -36,7 +31,7 @@ class Skills:
         self._act, self._decide, self._follow = (
             jax.jit(partial(function, parts)) for function in (train.actions, train.decide, train.follow)
         )
-        self._phi = jax.jit(partial(_phi, parts))
+        self._phi = jax.jit(partial(represent, parts))
         self._towards = jax.jit(partial(choose_skill, parts))
         self._nearest = jax.jit(jax.vmap(parts.skills.nearest))
 
@@ -133,41 +128,15 @@ class Skills:
         return self._rows(self._batch(array, self.skill_dim, "z")[0], count, "z")
 
 
-def load(run: Source | Path | str, seed: int = 0) -> Skills:
+def load(run: Run | Path | str, seed: int = 0) -> Skills:
     """Load skills: of a run, from its newest checkpoint, or of a zoo entry, e.g. ``"zoo:ant"``.
 
     `seed` counts from 0 within the run; a zoo entry has one.
     """
-    source = run if isinstance(run, Source) else open_source(run)
-    check_seed(source, seed)
-    parts = train.assemble(dataclasses.replace(source.config, engine="auto"))  # nothing is moved here
-    return Skills(parts, of_seed(load_learner(source, parts)[1], seed))
-
-
-def open_source(where: Path | str, out: Path | None = None) -> Source:
-    """The run in a folder, or the zoo entry that ``zoo:NAME`` names, whose results then go to `out`."""
-    text = str(where)
-    if text.startswith(PREFIX):
-        return open_entry(text.removeprefix(PREFIX), out)
-    if out is not None:
-        raise UserError(f"--out is for zoo entries: what comes of {where} goes into its own folder")
-    return Run.open(where)
-
-
-def check_seed(source: Source, seed: int) -> None:
-    """Refuse a seed that is not there."""
-    if not 0 <= seed < source.config.seeds:
-        name = f"{PREFIX}{source.name}" if isinstance(source, Entry) else source.path
-        raise UserError(f"{name} has no seed {seed}; it has {source.config.seeds}, counted from 0")
-
-
-def load_learner(source: Source, parts: train.Setup) -> tuple[int, Learned]:
-    """The epoch it is from, and what all seeds have learned by then, with their seed axis."""
-    return source.load(parts) if isinstance(source, Entry) else learned.from_run(source, parts)
-
-
-def _phi(parts: train.Setup, learned: Learned, obs: Any) -> Any:
-    return parts.method.represent(learned.method, parts.view.for_method(obs))
+    opened = run if isinstance(run, Run) else open_run(run)
+    opened.check_seed(seed)
+    parts = train.assemble(dataclasses.replace(opened.config, engine="auto"))  # nothing is stepped here
+    return Skills(parts, of_seed(load_learner(opened, parts)[1], seed))
 
 
 def _unbatch(x: Any, single: bool) -> NDArray[np.float32]:

@@ -22,7 +22,8 @@ from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.recipes import get_recipe
 from wanderlust.runs.files import check_writable, read_text, write_atomic, write_json
-from wanderlust.runs.run import Run, provenance
+from wanderlust.runs.provenance import provenance
+from wanderlust.runs.run import Run
 from wanderlust.train import loop, stages
 
 EPISODES = 200

@@ -16,7 +16,6 @@ import jax
 import numpy as np
 
 from wanderlust import train
-from wanderlust.bench import breakdown
 from wanderlust.config import EngineName, EnvConfig, RunConfig, StagedConfig
 from wanderlust.envs import choose_engine, devices, make_world, overflow_of
 from wanderlust.envs.engines.warp import WarpEngine
@@ -24,6 +23,7 @@ from wanderlust.envs.mjcf import muted
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import coverage, summarise
 from wanderlust.report.progress import Progress, progress
+from wanderlust.runs.broken import Broken, Origin
 from wanderlust.runs.run import Run
 from wanderlust.train import memory
 from wanderlust.train.autoreset import Diverged
@@ -49,7 +49,7 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
     It stops only between chunks of `log_every` epochs, so that a run that was stopped and one that was not compute
     the same thing; whatever the reason, a checkpoint is left behind.
     """
-    with run.held(), ctrl_c() as pressed, muted():
+    with run.lock(), ctrl_c() as pressed, muted():
         return _train(run, budget_seconds, pressed, quiet)
 
 
@@ -220,8 +220,8 @@ def _stop_if_broken(
     if found.any():
         file = run.broken / f"epoch-{epoch:08d}.safetensors"
         seeds = parts.config.seed + np.flatnonzero(found)
-        breakdown.Broken(
-            breakdown.Origin(parts.config.env, parts.engine.name, epoch),
+        Broken(
+            Origin(parts.config.env, parts.engine.name, epoch),
             seed=seeds.astype(np.int32),
             physics=np.asarray(diverged.before.physics)[found],
             action=np.asarray(diverged.action)[found],
@@ -365,5 +365,6 @@ def default_folder(config: RunConfig) -> Path:
         n += 1
         path = Path("runs") / f"{stem}-{n}"
     return path
+
 
 settle = resolve_engine  # ALIAS

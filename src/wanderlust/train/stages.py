@@ -107,7 +107,7 @@ def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False
     began, names = time.monotonic(), stage_names(run.config)
     say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
     if not run.checkpoints():
-        with run.held():
+        with run.lock():
             outcome = _first_stage(run, first, budget_seconds, quiet, say)
             if outcome.reason == "interrupted":
                 return dataclasses.replace(outcome, stage=names[0])

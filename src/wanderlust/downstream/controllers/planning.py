@@ -4,6 +4,8 @@ Model-predictive path integral control over the skill dynamics (Sharma et al., I
 authors' code and its horizon of one skill. Their skills lie in [-1, 1]^d; ours are normal, so candidates go up to 2.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
@@ -11,7 +13,7 @@ from jaxtyping import Array, Float, Key
 from wanderlust.downstream.controllers.playing import Chosen, Hand
 from wanderlust.downstream.settings import LARGEST_SKILL
 from wanderlust.errors import UserError
-from wanderlust.methods.dads import Dads, DadsState
+from wanderlust.methods import Method
 from wanderlust.methods.skills import DiscreteSkills
 from wanderlust.methods.views import with_position
 from wanderlust.runs.learned import Learned
@@ -28,7 +30,7 @@ SHARPNESS = 10.0
 
 def planning_hand(parts: Setup) -> Hand:
     """Plans anew whenever a skill has been held. Its player is a `Learned` of DADS."""
-    if not isinstance(parts.method, Dads):
+    if not parts.method.plans:
         raise UserError(f"planning needs the skill dynamics of dads; these skills are of {parts.config.method}")
     method, skills = parts.method, parts.skills
 
@@ -44,7 +46,7 @@ def planning_hand(parts: Setup) -> Hand:
 
 
 def refined(
-    parts: Setup, method: Dads, state: DadsState, obs: Float[Array, "worlds obs"], goal: Array, key: Key[Array, ""]
+    parts: Setup, method: Method, state: Any, obs: Float[Array, "worlds obs"], goal: Array, key: Key[Array, ""]
 ) -> Float[Array, "worlds skill"]:
     """A skill from the prior, moved again and again to the weighted mean of candidates around it."""
     first, rest = jax.random.split(key)
@@ -62,8 +64,8 @@ def refined(
 
 def rewards(
     parts: Setup,
-    method: Dads,
-    state: DadsState,
+    method: Method,
+    state: Any,
     obs: Float[Array, "worlds obs"],
     goal: Float[Array, "worlds xy"],
     tried: Float[Array, "worlds candidates skill"],

@@ -16,12 +16,12 @@ from wanderlust.envs import make_world
 from wanderlust.envs.base import sane
 from wanderlust.errors import UserError
 from wanderlust.runs.files import write_json
-from wanderlust.runs.learned import of_seed
-from wanderlust.runs.loading import Source, check_seed, load_learner
+from wanderlust.runs.learned import load_learner, of_seed
+from wanderlust.runs.run import Run
 
 
 def reach(
-    run: Source,
+    run: Run,
     goals: list[tuple[float, ...]],
     radius: float = 1.0,
     limit: int = 100,
@@ -70,12 +70,12 @@ def reach(
     return result
 
 
-def reach_folder(run: Source) -> Path:
+def reach_folder(run: Run) -> Path:
     """Where paths to goals are kept."""
-    return run.path / "reach"
+    return run.results / "reach"
 
 
-def _check(run: Source, goals: list[tuple[float, ...]], radius: float, limit: int, seed: int) -> None:
+def _check(run: Run, goals: list[tuple[float, ...]], radius: float, limit: int, seed: int) -> None:
     dims = len(make_world(run.config.env).spec.groups["position"])
     if not goals:
         place = "X" if dims == 1 else "X Y"
@@ -88,4 +88,4 @@ def _check(run: Source, goals: list[tuple[float, ...]], radius: float, limit: in
         raise UserError(f"--radius is {radius}; it must be positive")
     if limit < 1:
         raise UserError(f"--steps-per-goal is {limit}; it must be at least 1")
-    check_seed(run, seed)
+    run.check_seed(seed)

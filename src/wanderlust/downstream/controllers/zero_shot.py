@@ -14,8 +14,7 @@ from jaxtyping import Array, Float, Key
 from wanderlust.downstream.controllers.playing import Chosen, Game, Hand, make_play, returns
 from wanderlust.downstream.tasks import GoalTask
 from wanderlust.envs import WorldState
-from wanderlust.methods.views import with_position
-from wanderlust.runs.learned import Learned
+from wanderlust.runs.learned import Learned, choose_skill
 from wanderlust.train import Setup, actions, make_player, sample_skills
 
 
@@ -25,14 +24,6 @@ class Followed(NamedTuple):
     returns: Float[Array, " episodes"]
     skill_norm: Float[Array, ""]
     """Mean norm of the skills chosen while an episode was running."""
-
-
-def choose_skill(
-    parts: Setup, learned: Learned, obs: Float[Array, "worlds obs"], goal: Float[Array, "worlds xy"]
-) -> Float[Array, "worlds skill"]:
-    """The skill towards a goal position: the goal state is the current one with its position replaced."""
-    target = with_position(parts.world.spec, obs, goal)
-    return parts.method.towards(learned.method, parts.view.for_method(obs), parts.view.for_method(target))
 
 
 def act_towards(

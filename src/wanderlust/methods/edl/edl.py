@@ -6,7 +6,8 @@ a normal around the goal, as wide as the states found lie around theirs. Nothing
 """
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import SkillConfig
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import FirstStage, LastStageStart, Method, Metrics
+from wanderlust.methods.base import FirstStage, GoalRule, LastStageStart, Method, Metrics
 from wanderlust.methods.edl import codes
 from wanderlust.methods.edl.vqvae import EdlConfig
 from wanderlust.methods.skills import SkillSpace
@@ -36,11 +37,6 @@ class EdlState(NamedTuple):
 def with_goals(goals: Float[Array, "skills obs"], spread: Float[Array, ""]) -> EdlState:
     """The state whose skill k is to reach the k-th of these observations."""
     return EdlState(MLP((Linear(goals.T, -0.5 * jnp.sum(goals**2, axis=1)),), jax.nn.relu), spread)
-
-
-def without_spread(encoder: MLP) -> EdlState:
-    """A state known by its goals alone, which is all that choosing a skill needs: rewards are NaN."""
-    return EdlState(encoder, jnp.full((), jnp.nan))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,15 +77,17 @@ class Edl(Method):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
-    def represent(self, state: EdlState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        """-||s - goal||^2 / 2 for each skill, but for what all have in common: the largest is of the nearest goal."""
-        return jax.vmap(state.encoder)(obs)
+    kept = ("encoder", "spread")
+    goal_rule: ClassVar[GoalRule] = "goal"
 
     def towards(
         self, state: EdlState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
     ) -> Float[Array, "batch skill"]:
         """The skill whose own goal is nearest. The start plays no part."""
         return jax.nn.one_hot(jnp.argmax(self.represent(state, goal), axis=1), self.skills.size)
+
+    def restored(self, kept: Mapping[str, Any]) -> EdlState:
+        return EdlState(**kept)
 
 
 def _squared_distance(state: EdlState, batch: Transition) -> Float[Array, " batch"]:

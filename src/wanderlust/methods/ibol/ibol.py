@@ -7,7 +7,8 @@ alone. What comes of it is the skill policy, with z ~ N(0, I). It learns from wh
 """
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from wanderlust.config import RunConfig, StageConfig, StagedConfig, require
 from wanderlust.errors import UserError
-from wanderlust.methods.base import FirstStage, HighLevelMethod, LastStageStart, Metrics, Trajectories
+from wanderlust.methods.base import FirstStage, GoalRule, HighLevelMethod, LastStageStart, Metrics, Trajectories
 from wanderlust.methods.ibol.linearizer import LinearizerConfig
 from wanderlust.methods.ibol.nets import BetaPolicy, Normal, TrajectoryEncoder, init_beta_policy, init_encoder
 from wanderlust.methods.skills import ContinuousSkills, SkillSpace
@@ -280,6 +281,9 @@ class Ibol(HighLevelMethod):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
+    kept = ("networks", "statistics")
+    goal_rule: ClassVar[GoalRule] = None
+
     def represent(self, state: IbolState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
         """The skill the encoder expects of a trajectory that is this one state."""
         alone = jnp.ones(1, bool)
@@ -293,6 +297,12 @@ class Ibol(HighLevelMethod):
         raise UserError(
             "ibol cannot choose a skill for a goal: its encoder knows skills by trajectories, not by places"
         )
+
+    def restored(self, kept: Mapping[str, Any]) -> IbolState:
+        return IbolState(**kept, opt=())
+
+    def network(self, state: IbolState) -> None:
+        return None
 
 
 def decision_densities(

@@ -6,7 +6,8 @@ looks as if its dynamics were linear. Nothing is learned beside the policy.
 """
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
@@ -14,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Key
 from wanderlust.config import MethodConfig, RunConfig, SkillConfig, require
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
-from wanderlust.methods.base import Method, Metrics
+from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace
 
 # --- configuration -------------------------------------------------------------------------------------------
@@ -116,6 +117,9 @@ class Linearizer(Method):
 
     # --- downstream --------------------------------------------------------------------------------------------
 
+    kept = ()
+    goal_rule: ClassVar[GoalRule] = "own"
+
     def represent(self, state: LinearizerState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
         """The state itself: it is what goals point along."""
         return obs
@@ -126,3 +130,10 @@ class Linearizer(Method):
         """The direction to the goal, as long as the box allows."""
         direction = goal - obs
         return direction / (jnp.max(jnp.abs(direction), axis=1, keepdims=True) + 1e-12)
+
+    def restored(self, kept: Mapping[str, Any]) -> LinearizerState:
+        """Statistics of moves matter to learning alone."""
+        return LinearizerState(jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool))
+
+    def network(self, state: LinearizerState) -> None:
+        return None

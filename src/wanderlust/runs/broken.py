@@ -1,7 +1,7 @@
-"""Worlds whose physics broke down: written to disk when it happens, and replayed to see where it went wrong.
+"""Environments that the NaN guard has stopped: written to disk, and replayed to see where the physics goes wrong.
 
-RUN/broken/epoch-XXXXXXXX.safetensors holds, for every seed that lost a world, the last state that was finite and the
-action that led out of it, with the configuration of the world: whoever has the file needs nothing else.
+RUN/broken/epoch-XXXXXXXX.safetensors holds, for every seed with such an environment, the last finite state and the
+action that led out of it, with the configuration of the environment: replaying takes nothing else.
 """
 
 import dataclasses
@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from wanderlust.bench.substeps import Substep, substeps
 from wanderlust.config import Engine, EnvConfig, from_json, to_json
 from wanderlust.envs import MujocoWorld, WorldState, make_engine, make_world, overflow_of
 from wanderlust.envs.base import sane
+from wanderlust.envs.substeps import Substep, substeps
 from wanderlust.errors import UserError
 from wanderlust.runs.files import ArrayFile, write_arrays
 
@@ -25,18 +25,18 @@ FORMAT = "wanderlust-broken-2"
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Where broken worlds come from."""
+    """Where broken environments come from."""
 
     env: EnvConfig
     engine: Engine
-    """The engine that broke them."""
+    """The engine that stepped them."""
     epoch: int
     """They broke before the end of this epoch."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Broken:
-    """Worlds before the control step that broke them, one for each seed that lost one."""
+    """Environments before the control step that broke them, one for each seed that has one."""
 
     origin: Origin
     seed: NDArray[np.int32]
@@ -50,11 +50,12 @@ class Broken:
 
     @staticmethod
     def read(path: Path) -> "Broken":
-        """Read such a file, whoever made it."""
+        """Read such a file; names, shapes and types are checked."""
         file = ArrayFile(path)
         if file.about.get("format") != FORMAT or "origin" not in file.about:
             raise UserError(
-                f"{path} holds no broken worlds; give one of the files in RUN/broken, e.g. epoch-00000040.safetensors"
+                f"{path} holds no broken environments; give one of the files in RUN/broken, such as "
+                "epoch-00000040.safetensors"
             )
         origin = from_json(Origin, file.about["origin"], str(path))
         shapes = file.shapes()
@@ -85,7 +86,7 @@ class Broken:
 
 @dataclasses.dataclass(frozen=True)
 class Replayed:
-    """What became of one broken world when its last control step was made again."""
+    """One broken environment after its last control step was made again."""
 
     seed: int
     finite: bool
@@ -96,21 +97,21 @@ class Replayed:
 
 
 def replay(broken: Broken, engine: Engine) -> Iterator[Replayed]:
-    """Make the last control step of every broken world again, with whatever engine.
+    """Make the last control step of every broken environment again, with any engine.
 
-    Buffers that overflow without any world breaking down raise: that the worlds survived says nothing then.
+    Buffers that overflow while every state stays finite raise: such states say nothing.
     """
     world = make_world(broken.origin.env)
-    moves = make_engine(world, engine)
-    if isinstance(world, MujocoWorld) and moves.name == "c":
+    stepper = make_engine(world, engine)
+    if isinstance(world, MujocoWorld) and stepper.name == "c":
         for seed, state, action in broken.worlds():
             seen = substeps(world, state, action)
             yield Replayed(seed, seen[-1].finite, tuple(seen))
         return
-    step = jax.jit(moves.step) if moves.compiles else moves.step
+    step = jax.jit(stepper.step) if stepper.compiles else stepper.step
     after = step(WorldState(jnp.asarray(broken.physics), jnp.zeros((len(broken.seed), 0))), jnp.asarray(broken.action))
     finite = np.asarray(sane(after))
-    overflow = overflow_of(moves)
+    overflow = overflow_of(stepper)
     if overflow and finite.all():
         raise UserError(overflow)
     for k, seed in enumerate(broken.seed):

@@ -1,4 +1,4 @@
-"""One control step of the engine `c` under a magnifying glass: what MuJoCo says after each of its physics steps."""
+"""One control step of the engine `c`, physics step by physics step."""
 
 from typing import Any, NamedTuple
 

@@ -1,0 +1,92 @@
+"""Trees of arrays as safetensors files, each array under the name of its place in the tree."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from wanderlust.errors import UserError
+from wanderlust.runs.files import ArrayFile, write_arrays
+
+FORMAT = "wanderlust-checkpoint-2"
+OLD_FORMATS = ("wanderlust-checkpoint-1",)
+
+
+def write_tree(path: Path, tree: Any, about: Mapping[str, str]) -> None:
+    """Write a tree of arrays and random keys."""
+    raw = jax.tree.map(lambda x: jax.random.key_data(x) if _is_key(x) else x, tree)
+    named = jax.tree_util.tree_leaves_with_path(jax.device_get(raw))
+    write_arrays(path, {_name(place): np.asarray(leaf) for place, leaf in named}, about)
+
+
+def read_tree(
+    file: ArrayFile, skeleton: Any, part: str = "", only: Callable[[Any], Any] | None = None, compact: bool = False
+) -> Any:
+    """Read a tree, or the subtree called `part` of it, into the form of `skeleton` (as `jax.eval_shape` gives it).
+
+    Every name and shape is checked before the first array is read. `only` picks what is read of the tree, by default
+    all of it. Types are the skeleton's; a `compact` file may hold float16 instead of float32, and finite numbers only.
+    """
+    prefix = f"{part}/" if part else ""
+    form = jax.tree_util.tree_map_with_path(lambda place, leaf: _Stored.of(prefix + _name(place), leaf), skeleton)
+    _check(file, prefix, jax.tree.leaves(form))
+    return jax.tree.map(lambda stored: _read(file, stored, compact), only(form) if only else form)
+
+
+def check_checkpoint(file: ArrayFile, epoch: int) -> None:
+    """Refuse a file that is not the checkpoint of an epoch."""
+    if file.about.get("format") in OLD_FORMATS:
+        raise UserError(f"{file.path} is of an older Wanderlust, whose states this one cannot read; train it again")
+    if file.about.get("format") != FORMAT or file.about.get("epoch") != str(epoch):
+        raise UserError(f"{file.path} is not a {FORMAT} of epoch {epoch}")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stored:
+    """An array as it should be in a file."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: Any
+    is_key: bool
+
+    @staticmethod
+    def of(name: str, leaf: Any) -> "_Stored":
+        raw = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
+        return _Stored(name, raw.shape, raw.dtype, _is_key(leaf))
+
+
+def _check(file: ArrayFile, prefix: str, expected: list[_Stored]) -> None:
+    shapes = {name: shape for name, shape in file.shapes().items() if name.startswith(prefix)}
+    if spare := sorted(set(shapes) - {stored.name for stored in expected}):
+        raise UserError(f"{file.path} does not fit the run's configuration: it also holds {spare[0]}")
+    for stored in expected:
+        if shapes.get(stored.name) != stored.shape:
+            there = shapes.get(stored.name, "nothing")
+            raise UserError(
+                f"{file.path} does not fit the run's configuration at {stored.name}: {there} instead of {stored.shape}"
+            )
+
+
+def _read(file: ArrayFile, stored: _Stored, compact: bool) -> Array:
+    array: NDArray[Any] = file.read(stored.name)
+    halved = compact and stored.dtype == np.float32 and array.dtype == np.float16
+    if array.dtype != stored.dtype and not halved:
+        raise UserError(f"{file.path} does not fit the run's configuration at {stored.name}: {array.dtype}")
+    if compact and not np.all(np.isfinite(array)):
+        raise UserError(f"{file.path} is damaged: {stored.name} holds numbers that are not finite")
+    return jax.random.wrap_key_data(jnp.asarray(array)) if stored.is_key else jnp.asarray(array, stored.dtype)
+
+
+def _is_key(x: Any) -> bool:
+    return bool(jnp.issubdtype(x.dtype, jax.dtypes.prng_key))
+
+
+def _name(place: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(place, simple=True, separator="/")
