@@ -26,8 +26,8 @@ from wanderlust.config import (
     to_json,
     with_changes,
 )
-from wanderlust.downstream.controllers.hierarchy import Player, random_hand
-from wanderlust.downstream.controllers.playing import make_game, make_play
+from wanderlust.downstream.controllers.hierarchy import ControlledSkills, random_policy
+from wanderlust.downstream.controllers.options import make_option_rollout, set_up_task
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs.engines.formula import JaxEngine
 from wanderlust.envs.spec import EnvSpec, Transition
@@ -553,9 +553,9 @@ def test_goals_stand_for_a_block_where_a_controller_holds_skills():
     run = learned()
     skills, parts, hold = loading.load(run), train.assemble(run.config), 5
     of_all = loading.load_learner(run, parts)[1]
-    game = make_game(parts, make_task("point-goal", goal_range=1000.0, radius=1e-3, slot=10))
-    play = make_play(game, random_hand(parts, hold), paths=True)
-    turns = jax.device_get(play(Player((), of_all), jax.random.split(KEY, 1), 4))
+    game = set_up_task(parts, make_task("point-goal", goal_range=1000.0, radius=1e-3, slot=10))
+    play = make_option_rollout(game, random_policy(parts, hold), paths=True)
+    turns = jax.device_get(play(ControlledSkills((), of_all), jax.random.split(KEY, 1), 4))
     for turn in range(2):
         position, z = turns.seen[turn, 0, :, :2], turns.chosen.skill[turn, 0]
         for step in range(hold):
