@@ -16,8 +16,8 @@ import jax
 import numpy as np
 
 from wanderlust import train
-from wanderlust.downstream.controllers.playing import make_game, make_play, returns
-from wanderlust.downstream.controllers.zero_shot import zero_shot_hand
+from wanderlust.downstream.controllers.options import make_option_rollout, returns, set_up_task
+from wanderlust.downstream.controllers.zero_shot import zero_shot_policy
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs import devices
 from wanderlust.runs.files import write_json
@@ -77,8 +77,8 @@ def main(out: Path, name: str, episodes: int = 200) -> None:
     parts = train.assemble(dataclasses.replace(source.config, engine="c"))
     player = jax.tree.map(lambda x: x[:1], load_learner(source, parts)[1])
     keys = jax.random.split(jax.random.key(SEED), 1)
-    turns = make_play(make_game(parts, task, "c"), zero_shot_hand(parts))(player, keys, episodes)
-    seen, reward, valid = (np.asarray(x)[:, 0] for x in (turns.seen, turns.reward, turns.valid))
+    decisions = make_option_rollout(set_up_task(parts, task, "c"), zero_shot_policy(parts))(player, keys, episodes)
+    seen, reward, valid = (np.asarray(x)[:, 0] for x in (decisions.seen, decisions.reward, decisions.valid))
     goals: list[Goal] = []
     for n in range(episodes):
         steps = int(valid[:, n].sum())
@@ -89,7 +89,7 @@ def main(out: Path, name: str, episodes: int = 200) -> None:
         "device": {"kind": processor(), "cpu_cores": devices.cores()},
         "engine": "c",
         "seed": SEED,
-        "mean_return": float(np.mean(returns(turns))),
+        "mean_return": float(np.mean(returns(decisions))),
         "all": by_angle(goals),
         "by_distance": {
             f"{a} to {b} m": by_angle([x for x in goals if a <= x.distance < b])

@@ -29,7 +29,7 @@ LEVELS = (
 PARTS = {
     "downstream.tasks": "downstream.tasks",
     "downstream.episodes": "downstream.early",
-    "downstream.controllers.playing": "downstream.early",
+    "downstream.controllers.options": "downstream.early",
     "downstream.controllers.zero_shot": "downstream.early",
     "runs.learned": "runs.early",
     "runs.loading": "runs.loading",

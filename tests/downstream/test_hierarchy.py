@@ -1,4 +1,4 @@
-"""Controllers over skills: turns, statistics and learners by hand; learning that pays; files, and what is refused."""
+"""Controllers over skills: decisions, statistics and learners by policy; learning that pays; files, and what is refused."""
 
 import dataclasses
 import functools
@@ -17,14 +17,22 @@ from helpers import Outside, tiny_config
 from trained import copy_of, trained
 from wanderlust import recipes, train
 from wanderlust.config import SkillConfig
-from wanderlust.downstream import saved, settings, solve, training, wishes
+from wanderlust.downstream import request, saved, settings, solve, training
 from wanderlust.downstream.controllers import hierarchy, learners
-from wanderlust.downstream.controllers.hierarchy import Player
-from wanderlust.downstream.controllers.learners import Statistics, make_learner
-from wanderlust.downstream.controllers.playing import Chosen, Hand, Turns, make_game, make_play, returns
-from wanderlust.downstream.settings import SETTINGS, Setting, get_setting
+from wanderlust.downstream.controllers.hierarchy import ControlledSkills
+from wanderlust.downstream.controllers.learners import follow_moments, make_learner, show
+from wanderlust.downstream.controllers.options import (
+    Choice,
+    Decisions,
+    HighLevelPolicy,
+    make_option_rollout,
+    returns,
+    set_up_task,
+)
+from wanderlust.downstream.settings import SETTINGS, ControllerSetting, get_setting
 from wanderlust.downstream.tasks import make_task
 from wanderlust.errors import UserError
+from wanderlust.rl.moments import Moments, unit_moments
 from wanderlust.rl.ppo import PpoConfig
 from wanderlust.runs.learned import Learned
 from wanderlust.runs.run import Run
@@ -33,15 +41,15 @@ KEY = jax.random.key(0)
 KEYS = jax.random.split(KEY, 2)
 
 
-def game_of(parts, **changes):
-    return make_game(parts, make_task("point-goal", **changes))
+def setup_of(parts, **changes):
+    return set_up_task(parts, make_task("point-goal", **changes))
 
 
 PARTS = train.assemble(tiny_config())
-DIRECT = Hand(
-    choose=lambda player, seen, key: Chosen(jnp.clip(seen[:, 2:] - seen[:, :2], -1, 1), seen[:, 2:]),
-    act=lambda player, obs, skill: skill,
-    hold=4,
+DIRECT = HighLevelPolicy(
+    choose=lambda parameters, seen, key: Choice(jnp.clip(seen[:, 2:] - seen[:, :2], -1, 1), seen[:, 2:]),
+    act=lambda parameters, obs, skill: skill,
+    option_length=4,
 )
 """Goes towards the goal; whatever it began it holds for four steps."""
 
@@ -50,71 +58,83 @@ DIRECT = Hand(
 
 
 def test_a_skill_is_held_and_then_chosen_anew():
-    game = game_of(PARTS, slot=10, radius=0.01, goal_range=100.0)
-    fixed = Hand(lambda _, seen, key: Chosen(jax.random.uniform(key, (3, 2))), lambda _, obs, skill: skill, hold=4)
-    turns = jax.jit(lambda keys: make_play(game, fixed, paths=True)((), keys, 3))(KEYS)
-    assert turns.seen.shape == (3, 2, 3, 4) and turns.path.shape == (3, 4, 2, 3, 4)  # 10 steps are three turns of four
-    skill = np.asarray(turns.chosen.skill)
-    steps = np.asarray(turns.steps)
+    setup = setup_of(PARTS, slot=10, radius=0.01, goal_range=100.0)
+    fixed = HighLevelPolicy(
+        lambda _, seen, key: Choice(jax.random.uniform(key, (3, 2))), lambda _, obs, skill: skill, option_length=4
+    )
+    decisions = jax.jit(lambda keys: make_option_rollout(setup, fixed, paths=True)((), keys, 3))(KEYS)
+    assert decisions.seen.shape == (3, 2, 3, 4) and decisions.path.shape == (
+        3,
+        4,
+        2,
+        3,
+        4,
+    )  # 10 steps are three decisions of four
+    skill = np.asarray(decisions.choice.skill)
+    steps = np.asarray(decisions.steps)
     assert steps[:, 0, 0].tolist() == [4, 4, 2]
-    np.testing.assert_allclose(turns.seen_next[..., :2] - turns.seen[..., :2], skill * steps[..., None], rtol=1e-5)
-    np.testing.assert_array_equal(turns.seen[1:], turns.seen_next[:-1])
-    np.testing.assert_array_equal(turns.path[:, -1], turns.seen_next)
-    np.testing.assert_allclose(turns.path[0, 0, ..., :2], skill[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        decisions.seen_next[..., :2] - decisions.seen[..., :2], skill * steps[..., None], rtol=1e-5
+    )
+    np.testing.assert_array_equal(decisions.seen[1:], decisions.seen_next[:-1])
+    np.testing.assert_array_equal(decisions.path[:, -1], decisions.seen_next)
+    np.testing.assert_allclose(decisions.path[0, 0, ..., :2], skill[0], rtol=1e-6)
     assert len({tuple(z) for z in skill.reshape(-1, 2)}) == 18  # every seed, world and turn has its own
-    assert np.asarray(turns.truncated).sum(axis=0).tolist() == [[1] * 3] * 2 and not np.any(turns.terminated)
+    assert np.asarray(decisions.truncated).sum(axis=0).tolist() == [[1] * 3] * 2 and not np.any(decisions.terminated)
 
 
 def test_rewards_are_summed_until_an_episode_ends_and_nothing_counts_after_it():
-    game = game_of(PARTS, slot=40, goal_range=5.0, radius=1.0)
-    turns = jax.jit(lambda keys: make_play(game, DIRECT)((), keys, 20))(KEYS)
-    np.testing.assert_array_equal(returns(turns), np.ones((2, 20)))
-    valid, over = np.asarray(turns.valid), np.asarray(turns.terminated)
+    setup = setup_of(PARTS, slot=40, goal_range=5.0, radius=1.0)
+    decisions = jax.jit(lambda keys: make_option_rollout(setup, DIRECT)((), keys, 20))(KEYS)
+    np.testing.assert_array_equal(returns(decisions), np.ones((2, 20)))
+    valid, over = np.asarray(decisions.valid), np.asarray(decisions.terminated)
     assert valid[0].all() and not valid[-1].any()
     np.testing.assert_array_equal(valid[1:], valid[:-1] & ~over[:-1])
-    away = np.linalg.norm(np.asarray(turns.seen_next)[..., :2] - np.asarray(turns.seen_next)[..., 2:], axis=-1)
-    assert np.all(away[over] <= 1.0) and np.all(np.asarray(turns.steps)[~valid] == 0)
+    away = np.linalg.norm(np.asarray(decisions.seen_next)[..., :2] - np.asarray(decisions.seen_next)[..., 2:], axis=-1)
+    assert np.all(away[over] <= 1.0) and np.all(np.asarray(decisions.steps)[~valid] == 0)
 
 
-def test_an_engine_outside_gives_the_same_turns():
-    game = game_of(PARTS, slot=10, goal_range=6.0, radius=1.0)
-    inside = jax.jit(lambda keys: make_play(game, DIRECT, paths=True)((), keys, 5))(KEYS)
-    engine = Outside(game.engine)
-    outside = make_play(dataclasses.replace(game, engine=engine), DIRECT, paths=True)((), KEYS, 5)
+def test_an_engine_outside_gives_the_same_decisions():
+    setup = setup_of(PARTS, slot=10, goal_range=6.0, radius=1.0)
+    inside = jax.jit(lambda keys: make_option_rollout(setup, DIRECT, paths=True)((), keys, 5))(KEYS)
+    engine = Outside(setup.engine)
+    outside = make_option_rollout(dataclasses.replace(setup, engine=engine), DIRECT, paths=True)((), KEYS, 5)
     used = np.asarray(inside.valid)
     for name in ("seen", "reward", "seen_next", "terminated", "truncated", "steps"):
         np.testing.assert_allclose(getattr(outside, name)[used], getattr(inside, name)[used], atol=1e-6)
     np.testing.assert_array_equal(outside.valid, used)
-    np.testing.assert_allclose(outside.chosen.note[used], inside.chosen.note[used])
+    np.testing.assert_allclose(outside.choice.note[used], inside.choice.note[used])
     np.testing.assert_allclose(outside.path, inside.path, atol=1e-6)
     assert engine.calls <= 10
 
 
 def test_goals_between_skills_and_bodies_stand_for_some_steps_inside_and_outside():
-    game = game_of(PARTS, slot=14, radius=0.01, goal_range=100.0)
-    hand = Hand(
-        choose=lambda _, seen, key: Chosen(jax.random.uniform(key, (3, 2))),
-        act=lambda _, obs, orders: orders[:, :2] / 2 + orders[:, 2:] / 100,
-        hold=7,
-        decide=lambda _, obs, orders: jnp.concatenate([orders[:, :2], obs], axis=1),
-        every=3,
+    setup = setup_of(PARTS, slot=14, radius=0.01, goal_range=100.0)
+    policy = HighLevelPolicy(
+        choose=lambda _, seen, key: Choice(jax.random.uniform(key, (3, 2))),
+        act=lambda _, obs, command: command[:, :2] / 2 + command[:, 2:] / 100,
+        option_length=7,
+        command=lambda _, obs, command: jnp.concatenate([command[:, :2], obs], axis=1),
+        command_length=3,
     )
-    inside = jax.device_get(jax.jit(lambda keys: make_play(game, hand, paths=True)((), keys, 3))(KEYS))
-    outside = make_play(dataclasses.replace(game, engine=Outside(game.engine)), hand, paths=True)((), KEYS, 3)
+    inside = jax.device_get(jax.jit(lambda keys: make_option_rollout(setup, policy, paths=True)((), keys, 3))(KEYS))
+    outside = make_option_rollout(dataclasses.replace(setup, engine=Outside(setup.engine)), policy, paths=True)(
+        (), KEYS, 3
+    )
     np.testing.assert_allclose(outside.path, inside.path, atol=1e-5)
     for turn in range(2):
         path = np.concatenate([inside.seen[turn][None], inside.path[turn]])[..., :2]
         decided = path[[0, 0, 0, 3, 3, 3, 6]]  # where the skill was taken up, and again every three steps
-        np.testing.assert_allclose(np.diff(path, axis=0), inside.chosen.skill[turn] / 2 + decided / 100, atol=1e-5)
+        np.testing.assert_allclose(np.diff(path, axis=0), inside.choice.skill[turn] / 2 + decided / 100, atol=1e-5)
 
 
 # --- what a controller sees -----------------------------------------------------------------------------------------
 
 
 def test_one_observation_moves_the_statistics_by_the_formula():
-    before = Statistics(jnp.array([1.0, 0.0]), jnp.array([2.0, 1.0]))
+    before = Moments(jnp.array([1.0, 0.0]), jnp.array([2.0, 1.0]))
     o = jnp.array([4.0, -1.0])
-    after = jax.jit(lambda: before.moved(o[None, None], jnp.ones((1, 1), bool), 0.001))()
+    after = jax.jit(lambda: follow_moments(before, o[None, None], jnp.ones((1, 1), bool), 0.001))()
     delta = np.asarray(o) - np.asarray(before.mean)
     np.testing.assert_allclose(after.mean, before.mean + 0.001 * delta, rtol=1e-6)
     np.testing.assert_allclose(after.variance, 0.999 * (np.asarray(before.variance) + 0.001 * delta**2), rtol=1e-5)
@@ -132,25 +152,25 @@ def test_many_observations_move_them_as_often_and_gaps_do_not():
         moments.append((mean, variance))
     mean, variance = np.mean(moments, axis=0)
     holes = np.where(valid[..., None], seen, 1e6).astype(np.float32)
-    moved = jax.jit(lambda: learners.fresh_statistics(1).moved(holes, valid, 0.001))()
+    moved = jax.jit(lambda: follow_moments(unit_moments(1), holes, valid, 0.001))()
     np.testing.assert_allclose(moved.mean, [mean], rtol=0.003)
     np.testing.assert_allclose(moved.variance, [variance], rtol=0.01)
-    np.testing.assert_allclose(moved.shown(jnp.array([[3.0]]))[0], (3 - moved.mean) / moved.variance**0.5, rtol=1e-5)
+    np.testing.assert_allclose(show(moved, jnp.array([[3.0]]))[0], (3 - moved.mean) / moved.variance**0.5, rtol=1e-5)
 
 
-# --- what learners make of turns ------------------------------------------------------------------------------------
+# --- what learners make of decisions ------------------------------------------------------------------------------------
 
 
 def one_turn(seen, chosen, reward, holes=False):
-    """Turns of one seed that end at once; with holes, a second turn that nobody has played."""
+    """Decisions of one seed that end at once; with holes, a second turn after the end."""
     no, yes = jnp.zeros(reward.shape, bool), jnp.ones(reward.shape, bool)
-    turns = Turns(seen, chosen, reward, seen, yes, no, yes, yes.astype(jnp.int32))
-    turns = jax.tree.map(lambda x: x[None], turns)
+    decisions = Decisions(seen, chosen, reward, seen, yes, no, yes, yes.astype(jnp.int32))
+    decisions = jax.tree.map(lambda x: x[None], decisions)
     if not holes:
-        return turns
-    second = jax.tree.map(lambda x: jnp.full_like(x, 7) if x.dtype != bool else jnp.zeros_like(x), turns)
+        return decisions
+    second = jax.tree.map(lambda x: jnp.full_like(x, 7) if x.dtype != bool else jnp.zeros_like(x), decisions)
     second = second._replace(reward=second.reward * jnp.nan, seen=second.seen * jnp.nan)
-    return jax.tree.map(lambda *x: jnp.concatenate(x), turns, second)
+    return jax.tree.map(lambda *x: jnp.concatenate(x), decisions, second)
 
 
 def learn_a_bandit(discrete, **changes):
@@ -160,22 +180,22 @@ def learn_a_bandit(discrete, **changes):
     names = ("learning_rate",) if discrete else ("policy_learning_rate", "critic_learning_rate")
     small = dataclasses.replace(setting.learner, hidden=(32, 32), **dict.fromkeys(names, 5e-3))
     setting = dataclasses.replace(setting, learner=small, **changes)
-    learner = make_learner(parts, game_of(parts, slot=10), setting, hold=5)  # two turns an episode
+    learner = make_learner(parts, setup_of(parts, slot=10), setting, option_length=5)  # two decisions an episode
 
     def pays(skill):
         return skill[:, 2] if discrete else -jnp.sum((skill - jnp.array([[1.6, -0.8]])) ** 2, axis=1)
 
     @jax.jit
     def learn(key):
-        state, memory, statistics = learner.init(key), learner.memory(), learners.fresh_statistics(4)
+        state, memory, statistics = learner.init(key), learner.memory(), unit_moments(4)
 
         def epoch(carry, key):
             state, memory = carry
             a, b = jax.random.split(key)
             seen = jnp.zeros((64, 4))
             chosen = learner.explore(learner.policy(state), seen, a)
-            turns = one_turn(seen, chosen, pays(chosen.skill), holes=True)
-            state, memory, metrics = learner.learn(state, memory, turns, statistics, b)
+            decisions = one_turn(seen, chosen, pays(chosen.skill), holes=True)
+            state, memory, metrics = learner.learn(state, memory, decisions, statistics, b)
             return (state, memory), metrics
 
         (state, _), metrics = jax.lax.scan(epoch, (state, memory), jax.random.split(key, 15))
@@ -199,7 +219,7 @@ def test_ppo_finds_the_skill_that_pays_and_never_reads_gaps():
 
 def test_skills_are_chosen_from_minus_two_to_two():
     parts = train.assemble(tiny_config())
-    learner = make_learner(parts, game_of(parts), get_setting("laptop", "sac"), hold=10)
+    learner = make_learner(parts, setup_of(parts), get_setting("laptop", "sac"), option_length=10)
     chosen = jax.jit(lambda k: learner.explore(learner.policy(learner.init(k)), 100 * jnp.ones((999, 4)), k))(KEY)
     np.testing.assert_allclose(chosen.skill, 2.0 * chosen.note)
     assert 1.9 < np.abs(chosen.skill).max() <= 2.0
@@ -207,7 +227,7 @@ def test_skills_are_chosen_from_minus_two_to_two():
 
 def test_skills_that_are_directions_are_chosen_by_their_direction():
     parts = train.assemble(tiny_config("metra", skills_unit_length=True))
-    learner = make_learner(parts, game_of(parts), get_setting("laptop", "sac"), hold=10)
+    learner = make_learner(parts, setup_of(parts), get_setting("laptop", "sac"), option_length=10)
     policy, seen = learner.policy(learner.init(KEY)), jax.random.normal(KEY, (99, 4))
     chosen, decided = jax.jit(lambda k: (learner.explore(policy, seen, k), learner.decide(policy, seen)))(KEY)
     length = np.linalg.norm(chosen.note, axis=1, keepdims=True)
@@ -231,7 +251,9 @@ def test_the_paper_s_numbers():
     assert (learner.hidden, rates, learner.discount, learner.learn_alpha) == ((512, 512), {3e-4}, 0.995, True)
     assert (ppo.episodes, ppo.steps, ppo.batch) == (64, 10, 256)
     assert ppo.learner == PpoConfig((512, 512), 3e-4, 0.995, trace=0.95, clip=0.2, entropy=0.01)
-    assert [settings.usual_hold(make_task(t).env) for t in ("ant-goal", "cheetah-hurdle", "humanoid-goal")] == [
+    assert [
+        settings.usual_option_length(make_task(t).env) for t in ("ant-goal", "cheetah-hurdle", "humanoid-goal")
+    ] == [
         25,
         25,
         125,
@@ -261,14 +283,14 @@ def tiny_training(seeds, outside=False):
     parts = train.assemble(tiny_config(seeds=2))
     state = train.init(parts).learner
     learned = Learned(state.sac.policy, state.method)  # any skills will do
-    game = game_of(parts, slot=12)
-    game = dataclasses.replace(game, engine=Outside(game.engine)) if outside else game
+    setup = setup_of(parts, slot=12)
+    setup = dataclasses.replace(setup, engine=Outside(setup.engine)) if outside else setup
     setting = dataclasses.replace(SETTINGS["laptop", "sac"], episodes=3, steps=2, batch=8, collections=2)
     setting = dataclasses.replace(setting, learner=dataclasses.replace(setting.learner, hidden=(8,)))
-    learner = make_learner(parts, game, setting, hold=5)
+    learner = make_learner(parts, setup, setting, option_length=5)
     state = hierarchy.begin(learner, jnp.array(seeds))
     mine = jax.tree.map(lambda x: x[np.array(seeds)], learned)
-    state, metrics = hierarchy.make_advance(parts, game, learner, setting, 5)(state, mine, 3)
+    state, metrics = hierarchy.make_advance(parts, setup, learner, setting, 5)(state, mine, 3)
     return jax.device_get((hierarchy.controllers(learner, state), metrics))
 
 
@@ -283,12 +305,12 @@ def test_a_seed_s_outcome_does_not_depend_on_its_neighbours():
 
 def test_fewer_epochs_at_once_are_the_same_and_compile_nothing_anew(monkeypatch):
     traced = []
-    monkeypatch.setattr(hierarchy, "returns", lambda turns: (traced.append(1), returns(turns))[1])
-    game, setting = game_of(PARTS, slot=12), dataclasses.replace(SETTINGS["laptop", "sac"], episodes=3, log_every=2)
+    monkeypatch.setattr(hierarchy, "returns", lambda decisions: (traced.append(1), returns(decisions))[1])
+    setup, setting = setup_of(PARTS, slot=12), dataclasses.replace(SETTINGS["laptop", "sac"], episodes=3, log_every=2)
     setting = dataclasses.replace(setting, steps=2, learner=dataclasses.replace(setting.learner, hidden=(8,)))
-    learner, skills = make_learner(PARTS, game, setting, hold=5), train.init(PARTS).learner
+    learner, skills = make_learner(PARTS, setup, setting, option_length=5), train.init(PARTS).learner
     learned = Learned(skills.sac.policy, skills.method)
-    advance = hierarchy.make_advance(PARTS, game, learner, setting, 5)
+    advance = hierarchy.make_advance(PARTS, setup, learner, setting, 5)
     ends, compiled = [], 0
     for counts in ((2, 1), (1, 2)):
         state, log = hierarchy.begin(learner, jnp.array([0])), []
@@ -305,7 +327,7 @@ def test_fewer_epochs_at_once_are_the_same_and_compile_nothing_anew(monkeypatch)
 
 
 def test_seeds_begin_differently():
-    learner = make_learner(PARTS, game_of(PARTS), get_setting("laptop", "ppo"), hold=10)
+    learner = make_learner(PARTS, setup_of(PARTS), get_setting("laptop", "ppo"), option_length=10)
     state = hierarchy.begin(learner, jnp.array([3, 4]))
     assert not np.array_equal(*jax.random.key_data(state.key))
     assert not np.array_equal(*state.learner.networks.policy.layers[0].weight)
@@ -339,7 +361,7 @@ def test_learning_beats_random_skills(discrete, controller, monkeypatch):
 
 
 def solved(run, controller, task="point-goal"):
-    return wishes.result_folder(run, task, controller)
+    return request.result_folder(run, task, controller)
 
 
 # --- the whole of it, its files, and what is refused -----------------------------------------------------------------
@@ -353,7 +375,7 @@ def small(monkeypatch):
     """Controllers that compile and learn in a moment."""
     for key, setting in SETTINGS.items():
         learner = dataclasses.replace(setting.learner, hidden=(8,))
-        quick = Setting(learner, epochs=4, episodes=2, steps=1, batch=4, log_every=1)
+        quick = ControllerSetting(learner, epochs=4, episodes=2, steps=1, batch=4, log_every=1)
         monkeypatch.setitem(SETTINGS, key, quick)
 
 
@@ -400,11 +422,11 @@ def test_after_ctrl_c_learning_goes_on_to_the_same_end(small, tmp_path, monkeypa
         patch.setattr(training, "ctrl_c", Pressed)
         with pytest.raises(KeyboardInterrupt, match="stopped at epoch 1 of 4; the same command with --resume"):
             solve.solve(run, TINY, "sac", episodes=3, quiet=True)
-    kept, _ = saved.load(folder / "controller.safetensors", PARTS, game_of(PARTS))
+    kept, _ = saved.load(folder / "controller.safetensors", PARTS, setup_of(PARTS))
     assert (kept.epoch, kept.seeds, kept.hold) == (1, (0, 1, 2, 3), 10)
     assert kept.controllers.statistics.mean.shape == (4, 4)
     with pytest.raises(UserError, match="is not a wanderlust-controller-1"):
-        saved.load(folder / "training.safetensors", PARTS, game_of(PARTS))
+        saved.load(folder / "training.safetensors", PARTS, setup_of(PARTS))
 
     again = solve.solve(run, TINY, "sac", episodes=3, quiet=True, resume=True)
     assert again["return"] == whole["return"] and again["epoch"] == 4
@@ -429,8 +451,8 @@ def test_random_skills_are_their_own_measure(tmp_path):
 
 def test_random_skills_are_drawn_as_discovery_drew_them():
     parts = train.assemble(tiny_config(discrete=3))
-    hand = hierarchy.random_hand(parts, 5)
-    skill = np.asarray(hand.choose(Player((), Learned((), ())), jnp.zeros((3000, 4)), KEY).skill)
+    policy = hierarchy.random_policy(parts, 5)
+    skill = np.asarray(policy.choose(ControlledSkills((), Learned((), ())), jnp.zeros((3000, 4)), KEY).skill)
     np.testing.assert_allclose(skill.mean(axis=0), 1 / 3, atol=0.04)
     assert set(skill.sum(axis=1)) == {1.0}
 
@@ -473,11 +495,11 @@ def test_tasks_without_goals_cannot_be_followed_and_foreign_files_not_read(tmp_p
         config=dataclasses.replace(tiny_config(), env=recipes.get_recipe("laptop", "ant", "lsd", SkillConfig()).env)
     )
     with pytest.raises(UserError, match="zero-shot follows goals, and ant-rotation has none: use --controller sac"):
-        wishes.check(wishes.Wish(make_task("ant-rotation"), "zero-shot"), ant)
+        request.check(request.Request(make_task("ant-rotation"), "zero-shot"), ant)
     for method, instead in (("dads", "mppi, which plans,"), ("ibol", "sac")):
         config = SimpleNamespace(method=SimpleNamespace(name=method), skills=SkillConfig(), env=tiny_config().env)
         with pytest.raises(UserError, match=f"{method} has no skill for a goal at once: use --controller {instead}"):
-            wishes.check(wishes.Wish(TINY, "zero-shot"), SimpleNamespace(config=config))
+            request.check(request.Request(TINY, "zero-shot"), SimpleNamespace(config=config))
     run = copy_of(trained(), tmp_path / "run")
     (solved(run, "sac")).mkdir(parents=True)
     (solved(run, "sac") / "controller.safetensors").write_bytes((max(run.path.glob("checkpoints/*"))).read_bytes())

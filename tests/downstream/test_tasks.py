@@ -560,8 +560,9 @@ def test_a_compiled_program_plays_what_the_environments_play():
     @jax.jit
     def play(seeds, action):
         begun = jax.vmap(lambda s: episodes.begin(world, task, episode_key(s, 0, 0)))(seeds)
-        start = episodes.held(begun, seeds != 2)  # the third waits
-        return start, episodes.hold(world, task, engine, lambda obs: action, start, 9)
+        start = episodes.begin_option(begun, seeds != 2)  # the third waits
+        step = lambda _, now: episodes.step_option(world, task, now, engine.step(now.episode.body, action))  # noqa: E731
+        return start, jax.lax.fori_loop(0, 9, step, start)
 
     action = np.random.default_rng(0).uniform(-1, 1, (count, 2)).astype(np.float32)
     start, end = jax.device_get(play(jnp.arange(count, dtype=jnp.uint32), action))
@@ -576,7 +577,7 @@ def test_a_compiled_program_plays_what_the_environments_play():
         for k in np.flatnonzero(running & (terminated | truncated)):
             np.testing.assert_array_equal(seen[k], obs[k])  # a world whose episode is over stays where it ended
         running &= ~(terminated | truncated)
-    np.testing.assert_array_equal(end.outcome.reward, total)
+    np.testing.assert_array_equal(end.result.reward, total)
     np.testing.assert_array_equal(end.running, running)
     np.testing.assert_array_equal(end.steps, steps)
     assert 0 < end.running.sum() < count - 1 and end.steps[2] == 0 and total.max() > 1

@@ -13,9 +13,9 @@ from test_goals import IDLE, PERFECT
 from helpers import Outside, tiny_config
 from wanderlust import train
 from wanderlust.config import DadsConfig
-from wanderlust.downstream import solve, wishes
+from wanderlust.downstream import request, solve
 from wanderlust.downstream.controllers import planning, zero_shot
-from wanderlust.downstream.controllers.playing import make_game, make_play, returns
+from wanderlust.downstream.controllers.options import make_option_rollout, returns, set_up_task
 from wanderlust.downstream.controllers.zero_shot import follow, skill_speed, within_reach
 from wanderlust.downstream.tasks import GOAL_TASKS, make_task, point_goal, point_multi_goals
 from wanderlust.methods.lsd import Lsd
@@ -60,19 +60,19 @@ def test_a_task_is_played_with_the_method_s_own_choice(method):
     parts = train.assemble(tiny_config(method))
     state = train.init(parts).learner
     learned = Learned(state.sac.policy, state.method)
-    game = make_game(parts, make_task("point-goal", slot=5, radius=0.01))
-    play = make_play(game, zero_shot.zero_shot_hand(parts), paths=True)
-    turns = jax.jit(lambda learned, keys: play(learned, keys, 3))(learned, KEY[None])
-    skill = turns.chosen.skill[:, 0]
+    setup = set_up_task(parts, make_task("point-goal", slot=5, radius=0.01))
+    rollout = make_option_rollout(setup, zero_shot.zero_shot_policy(parts), paths=True)
+    decisions = jax.jit(lambda learned, keys: rollout(learned, keys, 3))(learned, KEY[None])
+    skill = decisions.choice.skill[:, 0]
     if method == "diayn":  # what the discriminator expects at the goal, wherever the body is
         guess = jax.vmap(jax.tree.map(lambda x: x[0], learned.method).encoder)
-        expected = guess(parts.view.for_method(turns.seen[0, 0, :, 2:]))
+        expected = guess(parts.view.for_method(decisions.seen[0, 0, :, 2:]))
         np.testing.assert_allclose(skill, np.broadcast_to(expected, skill.shape), rtol=1e-4, atol=1e-6)
     else:
         np.testing.assert_allclose(np.linalg.norm(skill, axis=-1), math.sqrt(math.pi / 2), rtol=1e-3)
     policy = jax.tree.map(lambda x: x[0], learned.policy)
-    moved = train.actions(parts, policy, turns.seen[2, 0, :, :2], skill[2])
-    np.testing.assert_allclose(turns.seen_next[2, 0, :, :2] - turns.seen[2, 0, :, :2], moved, atol=1e-5)
+    moved = train.actions(parts, policy, decisions.seen[2, 0, :, :2], skill[2])
+    np.testing.assert_allclose(decisions.seen_next[2, 0, :, :2] - decisions.seen[2, 0, :, :2], moved, atol=1e-5)
 
 
 # --- the bound -------------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_ant_follows_goals_on_the_engine_c(tmp_path):
     assert 0 < result["return"]["mean"] <= 5.0  # goals are near enough that some are met
     assert 0.1 < result["speed_bound"]["speed"] < 1.0
     assert result["start_bound"]["speed"] < 0.8 * result["speed_bound"]["speed"]  # it takes time to get going
-    paths = ArrayFile(wishes.result_folder(entry, task.name, "zero-shot") / "paths.safetensors")
+    paths = ArrayFile(request.result_folder(entry, task.name, "zero-shot") / "paths.safetensors")
     assert paths.read("position").shape == (25, 2, 4, 2) and {t.entries for t in GOAL_TASKS} == {2}
 
 
@@ -163,19 +163,19 @@ def test_a_plan_leads_to_the_goal():
 
 def test_the_best_of_discrete_skills_is_found():
     parts, state = dreaming(discrete=4)
-    hand = planning.planning_hand(parts)
-    assert hand.hold == 10
+    policy = planning.planning_policy(parts)
+    assert policy.option_length == 10
     seen = jnp.array([[0.0, 0.0, 0.0, 9.0], [0.0, 0.0, -9.0, 1.0], [5.0, 5.0, 9.0, 5.5]])
-    skill = jax.jit(lambda key: hand.choose(Learned((), state), seen, key).skill)(KEY)
+    skill = jax.jit(lambda key: policy.choose(Learned((), state), seen, key).skill)(KEY)
     assert np.argmax(skill, axis=1).tolist() == [1, 2, 0]
 
 
 def test_dads_plans_its_way_through_a_task():
     """Its policy does what its dynamics say: a skill is an action. So every goal is reached."""
     parts, state = dreaming(gain=0.5)  # half a standard deviation: one metre
-    hand = dataclasses.replace(planning.planning_hand(parts), act=lambda _, obs, skill: skill)
-    game = make_game(parts, make_task("point-goal", goal_range=20.0))
-    play = make_play(game, hand)
-    player = Learned((), jax.tree.map(lambda x: x[None], state))
-    earned = returns(jax.jit(lambda keys: play(player, keys, 20))(KEY[None]))
+    policy = dataclasses.replace(planning.planning_policy(parts), act=lambda _, obs, skill: skill)
+    setup = set_up_task(parts, make_task("point-goal", goal_range=20.0))
+    rollout = make_option_rollout(setup, policy)
+    parameters = Learned((), jax.tree.map(lambda x: x[None], state))
+    earned = returns(jax.jit(lambda keys: rollout(parameters, keys, 20))(KEY[None]))
     assert np.mean(earned) == 1.0

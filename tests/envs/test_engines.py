@@ -283,16 +283,19 @@ def test_a_task_is_played_on_warp_as_on_c():
     def play(body):
         remembered = jax.vmap(lambda b: task.begin(world.observe(b), jax.random.key(0)))(body)
         keys = jax.random.split(jax.random.key(0), worlds)
-        start = episodes.held(episodes.Episode(body, remembered, jnp.zeros(worlds, jnp.int32), keys), jnp.ones(4, bool))
-        return start, episodes.hold(world, task, engine, lambda obs: action, start, 2)
+        start = episodes.begin_option(
+            episodes.Episode(body, remembered, jnp.zeros(worlds, jnp.int32), keys), jnp.ones(4, bool)
+        )
+        step = lambda _, now: episodes.step_option(world, task, now, engine.step(now.episode.body, action))  # noqa: E731
+        return start, jax.lax.fori_loop(0, 2, step, start)
 
     now, on_warp = play(WorldState(qpos, qvel))
     engine.check()
-    settle = jax.jit(lambda now, after: episodes.settle(world, task, now, after))
+    settle = jax.jit(lambda now, after: episodes.step_option(world, task, now, after))
     for _ in range(2):
         now = settle(now, c.step(jax.device_get(now.episode.body), action))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=5e-3), on_warp.episode.body, now.episode.body)
-    assert on_warp.outcome.reward.tolist() == now.outcome.reward.tolist() == [0, 0, 0, 1]
+    assert on_warp.result.reward.tolist() == now.result.reward.tolist() == [0, 0, 0, 1]
     assert on_warp.steps.tolist() == [2] * worlds
     free = make_engine(make_world(BodyConfig("half-cheetah")), "c", threads=1)
     apart = difference(free.step(WorldState(qpos, qvel), action), c.step(WorldState(qpos, qvel), action))

@@ -19,10 +19,11 @@ from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import coverage as measure_coverage
 from wanderlust.methods.edl import vqvae
 from wanderlust.methods.edl.edl import Edl, with_goals
-from wanderlust.methods.edl.vqvae import Scale, States, VqVae
+from wanderlust.methods.edl.vqvae import States, VqVae
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
 from wanderlust.methods.smm import Autoencoder, Smm, SmmState
 from wanderlust.recipes import get_recipe, usual_skills
+from wanderlust.rl.moments import Moments
 from wanderlust.rl.nets import MLP, Linear
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.runs.run import Run
@@ -176,7 +177,7 @@ def test_skills_are_discrete_unless_said():
 
 # --- the VQ-VAE ----------------------------------------------------------------------------------------------------
 
-UNIT = Scale(jnp.zeros(1), jnp.ones(1))
+UNIT = Moments(jnp.zeros(1), jnp.ones(1))
 
 
 def test_the_nearest_code_is_chosen():
@@ -203,14 +204,14 @@ def test_the_loss_and_every_gradient_by_hand():
 
 def test_losses_are_summed_over_entries_and_averaged_over_states():
     both = linear(np.zeros((2, 2)), np.zeros(2))
-    model, scale = VqVae(both, both, jnp.array([[1.0, 1.0]])), Scale(jnp.zeros(2), jnp.ones(2))
+    model, scale = VqVae(both, both, jnp.array([[1.0, 1.0]])), Moments(jnp.zeros(2), jnp.ones(2))
     loss, error = vqvae.loss(model, scale, jnp.array([[3.0, 4.0], [0.0, 1.0]]), 0.5)
     np.testing.assert_allclose([error, loss], [(25 + 1) / 2, 13 + 2 + 0.5 * 2], rtol=1e-6)
 
 
 def test_the_encoder_sees_standardised_states_and_the_decoder_gives_them_back():
     same = linear(np.eye(2), np.zeros(2))
-    model, scale = VqVae(same, same, jnp.zeros((1, 2))), Scale(jnp.array([10.0, 0.0]), jnp.array([2.0, 1.0]))
+    model, scale = VqVae(same, same, jnp.zeros((1, 2))), Moments(jnp.array([10.0, 0.0]), jnp.array([4.0, 1.0]))
     obs = jnp.array([[12.0, -3.0], [200.0, -200.0]])
     np.testing.assert_allclose(vqvae.encode(model, scale, obs), [[1.0, -3.0], [5.0, -5.0]], rtol=1e-5)
     np.testing.assert_allclose(vqvae.decode(model, scale, jnp.array([[1.0, -3.0]])), [[12.0, -3.0]], rtol=1e-6)
@@ -219,7 +220,7 @@ def test_the_encoder_sees_standardised_states_and_the_decoder_gives_them_back():
 def test_only_the_states_there_are_count():
     obs = jnp.array([[1.0], [3.0], [1e6], [jnp.nan]])
     states = States(obs, jnp.int32(2))
-    np.testing.assert_allclose(vqvae.scale_of(states), [[2.0], [1.0]])
+    np.testing.assert_allclose(vqvae.moments_of_states(states), [[2.0], [1.0]])
     model = VqVae(linear([[1.0]], [0.0]), linear([[1.0]], [0.0]), jnp.array([[-1.0], [0.5], [9.0]]))
     found = jax.jit(vqvae.summed_up)(model, states)  # standardised: -1 and 1; their codes stand for 1 and 2.5
     np.testing.assert_allclose(found.goal[:, 0], [1.0, 2.5, 11.0], rtol=1e-5)

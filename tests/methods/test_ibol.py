@@ -26,8 +26,8 @@ from wanderlust.config import (
     to_json,
     with_changes,
 )
-from wanderlust.downstream.controllers.hierarchy import Player, random_hand
-from wanderlust.downstream.controllers.playing import make_game, make_play
+from wanderlust.downstream.controllers.hierarchy import ControlledSkills, random_policy
+from wanderlust.downstream.controllers.options import make_option_rollout, set_up_task
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs.engines.formula import JaxEngine
 from wanderlust.envs.spec import EnvSpec, Transition
@@ -39,7 +39,6 @@ from wanderlust.methods import View, ibol, make_method
 from wanderlust.methods.ibol import levels
 from wanderlust.methods.ibol.ibol import (
     Networks,
-    Statistics,
     Terms,
     Trajectories,
     above_the_others,
@@ -50,6 +49,7 @@ from wanderlust.methods.ibol.linearizer import LinearizerState
 from wanderlust.methods.ibol.nets import Beta, BetaPolicy, Normal, init_beta_policy, init_encoder
 from wanderlust.methods.skills import BoxSkills, ContinuousSkills, Orders
 from wanderlust.recipes import RECIPES, get_recipe
+from wanderlust.rl.moments import Moments
 from wanderlust.runs import loading
 from wanderlust.runs.files import ArrayFile
 from wanderlust.runs.learned import Learned
@@ -369,7 +369,7 @@ def test_with_a_baseline_only_the_sampling_policy_learns_otherwise():
 
 def test_statistics_become_those_of_a_mixture():
     method = make_method(dataclasses.replace(config().method, statistics_keep=0.75), ContinuousSkills(2))
-    state = IBOL.init(KEY, 2)._replace(statistics=Statistics(jnp.array([1.0, 0.0]), jnp.array([4.0, 1.0])))
+    state = IBOL.init(KEY, 2)._replace(statistics=Moments(jnp.array([1.0, 0.0]), jnp.array([4.0, 1.0])))
     obs = jnp.array([[[5.0, 0.0], [9.0, 2.0]], [[7.0, 4.0], [99.0, 99.0]]])
     batch = Trajectories(obs, obs, obs[:, 0], jnp.array([[True, True], [True, False]]))
     got = jax.jit(method.follow)(state, batch).statistics
@@ -379,7 +379,7 @@ def test_statistics_become_those_of_a_mixture():
     np.testing.assert_allclose(got.mean, mean, rtol=1e-5)
     np.testing.assert_allclose(got.variance, variance, rtol=1e-5)
     np.testing.assert_allclose(
-        got.see(jnp.array([[3.0, 1.0]]))[0], (np.array([3.0, 1.0]) - mean) / np.sqrt(variance), rtol=1e-4
+        got.normalise(jnp.array([[3.0, 1.0]]))[0], (np.array([3.0, 1.0]) - mean) / np.sqrt(variance), rtol=1e-4
     )
 
 
@@ -553,9 +553,9 @@ def test_goals_stand_for_a_block_where_a_controller_holds_skills():
     run = learned()
     skills, parts, hold = loading.load(run), train.assemble(run.config), 5
     of_all = loading.load_learner(run, parts)[1]
-    game = make_game(parts, make_task("point-goal", goal_range=1000.0, radius=1e-3, slot=10))
-    play = make_play(game, random_hand(parts, hold), paths=True)
-    turns = jax.device_get(play(Player((), of_all), jax.random.split(KEY, 1), 4))
+    game = set_up_task(parts, make_task("point-goal", goal_range=1000.0, radius=1e-3, slot=10))
+    play = make_option_rollout(game, random_policy(parts, hold), paths=True)
+    turns = jax.device_get(play(ControlledSkills((), of_all), jax.random.split(KEY, 1), 4))
     for turn in range(2):
         position, z = turns.seen[turn, 0, :, :2], turns.chosen.skill[turn, 0]
         for step in range(hold):

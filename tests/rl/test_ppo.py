@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wanderlust.rl.nets import MLP, Linear
-from wanderlust.rl.ppo import Batch, Episodes, Networks, Ppo, PpoConfig, likeliest_choices, sample_choices
+from wanderlust.rl.ppo import Episodes, Ppo, PpoBatch, PpoConfig, PpoNetworks, likeliest_choices, sample_choices
 
 CONFIG = PpoConfig(hidden=(16,), learning_rate=1e-2, discount=0.9, trace=0.8, entropy=0.0)
 
@@ -38,7 +38,7 @@ def episodes(obs, reward, next_obs, terminal, last):
 
 def judged(happened, config=CONFIG):
     ppo = Ppo(config, 1, 2)
-    state = jax.jit(ppo.init)(jax.random.key(0))._replace(networks=Networks(UNIFORM, SAYS_OBS))
+    state = jax.jit(ppo.init)(jax.random.key(0))._replace(networks=PpoNetworks(UNIFORM, SAYS_OBS))
     return jax.jit(ppo.judged)(state, happened)
 
 
@@ -80,7 +80,7 @@ def batch_of(logits, action, old, advantage, target=0.0):
     """One-hot observations, so that row k of a linear network is what it says of entry k."""
     count = len(action)
     zeros = jnp.zeros(count)
-    return fixed(logits, [0.0] * len(logits[0])), Batch(
+    return fixed(logits, [0.0] * len(logits[0])), PpoBatch(
         jnp.eye(count), jnp.array(action), jnp.log(jnp.array(old)), jnp.array(advantage, jnp.float32), zeros + target
     )
 

@@ -98,8 +98,8 @@ class Downstream:
     """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
     def run(self, console: Console) -> int:
+        from wanderlust.downstream.request import result_folder, usual_seeds
         from wanderlust.downstream.solve import solve
-        from wanderlust.downstream.wishes import result_folder, usual_seeds
         from wanderlust.envs import devices
         from wanderlust.report.plots import draw_solved
         from wanderlust.runs.zoo import open_run

@@ -246,8 +246,8 @@ class List:
     def run(self, console: Console) -> int:
         import wanderlust_experiments as reproduce
         from wanderlust import methods, recipes
+        from wanderlust.downstream.request import CONTROLLERS
         from wanderlust.downstream.tasks import TASKS
-        from wanderlust.downstream.wishes import CONTROLLERS
         from wanderlust.registry import WORLDS
         from wanderlust.runs import zoo
 

@@ -1,11 +1,9 @@
 """Episodes of a task: a world, what the task remembers, and both clocks in one state, on any engine.
 
-The first three functions are of one world and batched by `vmap`. `settle` and `hold` are of a batch in which some
-episodes may be over: those wait where they ended. What moves the bodies is the caller's: `hold` does it in a compiled
-program, the Gymnasium environments step by step around the engine `c`.
+The first three functions are of one world and batched by `vmap`. `begin_option` and `step_option` are of a batch in
+which some episodes may be over: those wait where they ended. The caller steps the engine.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from wanderlust.downstream.tasks import Task
-from wanderlust.envs import Engine, World, WorldState
+from wanderlust.envs import World, WorldState
 from wanderlust.envs.base import sane
 from wanderlust.train.autoreset import where_worlds
 
@@ -29,8 +27,8 @@ class Episode(NamedTuple):
     """All that the task draws in this episode comes from it."""
 
 
-class Outcome(NamedTuple):
-    """What a control step brought, or several in a row."""
+class StepResult(NamedTuple):
+    """The result of a control step, or of several in a row."""
 
     reward: Float[Array, "*batch"]
     terminated: Bool[Array, "*batch"]
@@ -48,21 +46,21 @@ def begin(world: World, task: Task[Any], key: Key[Array, ""]) -> Episode:
     return Episode(body, remembered, jnp.zeros((), jnp.int32), own)
 
 
-def advance(world: World, task: Task[Any], before: Episode, after: WorldState) -> tuple[Episode, Outcome]:
-    """Go on with an episode whose body an engine has moved to `after`. A fall ends it, and takes no reward away."""
+def advance(world: World, task: Task[Any], before: Episode, after: WorldState) -> tuple[Episode, StepResult]:
+    """Go on with an episode whose world an engine has stepped to `after`. A fall ends it, and takes no reward away."""
     broken = ~sane(after)
     age = before.age + 1
     remembered, score = task.step(before.task, world.measure(after), jax.random.fold_in(before.key, age))
     fell = world.terminated(after) & ~broken
     terminated = (score.terminated | fell) & ~broken
-    outcome = Outcome(
+    result = StepResult(
         reward=jnp.where(broken, 0.0, score.reward),
         terminated=terminated,
         truncated=(score.truncated | broken) & ~terminated,
         fell=fell,
         broken=broken,
     )
-    return where_worlds(broken, before, Episode(after, remembered, age, before.key)), outcome
+    return where_worlds(broken, before, Episode(after, remembered, age, before.key)), result
 
 
 def observe(world: World, task: Task[Any], episode: Episode) -> Float[Array, " obs+entries"]:
@@ -74,50 +72,32 @@ def observe(world: World, task: Task[Any], episode: Episode) -> Float[Array, " o
 # --- batches ---------------------------------------------------------------------------------------------------------
 
 
-class Held(NamedTuple):
-    """A batch of episodes in the midst of something that takes several control steps, such as a skill that is held."""
+class OptionState(NamedTuple):
+    """A batch of episodes within an option, which takes several control steps."""
 
     episode: Episode
     running: Bool[Array, " worlds"]
-    outcome: Outcome
-    """Of all steps so far: rewards are summed."""
+    result: StepResult
+    """Of all steps of the option so far: rewards are summed."""
     steps: Int[Array, " worlds"]
     """Control steps made."""
 
 
-def held(episode: Episode, running: Bool[Array, " worlds"]) -> Held:
-    """Before the first of these steps; episodes that are not running stay where they are."""
+def begin_option(episode: Episode, running: Bool[Array, " worlds"]) -> OptionState:
+    """Before the first step of an option; episodes that are not running stay where they are."""
     no = jnp.zeros(running.shape, bool)
-    return Held(
-        episode, running, Outcome(jnp.zeros(running.shape), no, no, no, no), jnp.zeros(running.shape, jnp.int32)
-    )
+    nothing = StepResult(jnp.zeros(running.shape), no, no, no, no)
+    return OptionState(episode, running, nothing, jnp.zeros(running.shape, jnp.int32))
 
 
-def settle(world: World, task: Task[Any], so_far: Held, after: WorldState) -> Held:
-    """Count one control step, which has led the bodies to `after`."""
-    episode, outcome = jax.vmap(lambda e, a: advance(world, task, e, a))(so_far.episode, after)
-    running, total = so_far.running, so_far.outcome
-    marks = [old | (new & running) for old, new in zip(total[1:], outcome[1:], strict=True)]
-    return Held(
+def step_option(world: World, task: Task[Any], so_far: OptionState, after: WorldState) -> OptionState:
+    """Count one control step, which an engine has made to `after`."""
+    episode, result = jax.vmap(lambda e, a: advance(world, task, e, a))(so_far.episode, after)
+    running, total = so_far.running, so_far.result
+    marks = [old | (new & running) for old, new in zip(total[1:], result[1:], strict=True)]
+    return OptionState(
         episode=where_worlds(running, episode, so_far.episode),
-        running=running & ~(outcome.terminated | outcome.truncated),
-        outcome=Outcome(total.reward + jnp.where(running, outcome.reward, 0.0), *marks),
+        running=running & ~(result.terminated | result.truncated),
+        result=StepResult(total.reward + jnp.where(running, result.reward, 0.0), *marks),
         steps=so_far.steps + running,
     )
-
-
-def hold(
-    world: World,
-    task: Task[Any],
-    engine: Engine,
-    act: Callable[[Float[Array, "worlds obs"]], Float[Array, "worlds action"]],
-    so_far: Held,
-    steps: int,
-) -> Held:
-    """Let `act` choose the bodies' actions for some control steps, in a program of an engine that compiles."""
-
-    def step(now: Held, _: None) -> tuple[Held, None]:
-        obs = jax.vmap(world.observe)(now.episode.body)
-        return settle(world, task, now, engine.step(now.episode.body, act(obs))), None
-
-    return jax.lax.scan(step, so_far, None, length=steps)[0]

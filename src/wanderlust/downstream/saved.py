@@ -10,10 +10,10 @@ import jax.numpy as jnp
 
 from wanderlust.config import SacConfig
 from wanderlust.downstream.controllers import hierarchy
-from wanderlust.downstream.controllers.hierarchy import Controller, Training
-from wanderlust.downstream.controllers.learners import Learner, make_learner
-from wanderlust.downstream.controllers.playing import Game
-from wanderlust.downstream.settings import Setting
+from wanderlust.downstream.controllers.hierarchy import Controller, ControllerTraining
+from wanderlust.downstream.controllers.learners import ControllerLearner, make_learner
+from wanderlust.downstream.controllers.options import TaskSetup
+from wanderlust.downstream.settings import ControllerSetting
 from wanderlust.errors import UserError
 from wanderlust.rl.ppo import PpoConfig
 from wanderlust.runs.checkpoints import read_tree, write_tree
@@ -24,10 +24,10 @@ FORMAT = "wanderlust-controller-1"
 PAUSED = "wanderlust-training-1"
 
 
-class Saved(NamedTuple):
+class SavedController(NamedTuple):
     """Controllers of some seeds, and what they came from."""
 
-    setting: Setting
+    setting: ControllerSetting
     hold: int
     seeds: tuple[int, ...]
     epoch: int
@@ -35,49 +35,49 @@ class Saved(NamedTuple):
     controllers: Controller
 
 
-class Paused(NamedTuple):
+class PausedTraining(NamedTuple):
     """A training that was interrupted, and can go on to the same end."""
 
-    saved: Saved
-    training: Training
+    saved: SavedController
+    training: ControllerTraining
     steps: int
     """Environment steps so far, per seed."""
     seconds: float
 
 
-def save(path: Path, saved: Saved) -> None:
-    """Write what measuring again needs: policies and statistics, not critics or what was remembered."""
+def save(path: Path, saved: SavedController) -> None:
+    """Write what measuring again needs: policies and statistics, not critics or memory."""
     write_tree(path, saved.controllers, {"format": FORMAT, "facts": json.dumps(_facts(saved))})
 
 
-def pause(path: Path, paused: Paused) -> None:
+def pause(path: Path, paused: PausedTraining) -> None:
     """Write all that going on needs."""
     facts = {**_facts(paused.saved), "steps": paused.steps, "seconds": paused.seconds}
     write_tree(path, paused.training, {"format": PAUSED, "facts": json.dumps(facts)})
 
 
-def load(path: Path, parts: Setup, game: Game) -> tuple[Saved, Learner]:
+def load(path: Path, parts: Setup, setup: TaskSetup) -> tuple[SavedController, ControllerLearner]:
     """Read controllers for these skills and this task; what does not fit them is refused."""
     if not path.is_file():
         raise UserError(f"there is no controller {path}; leave --measure-only out to train one")
     file = ArrayFile(path)
-    saved, learner, *_ = _read(file, FORMAT, parts, game)
+    saved, learner, *_ = _read(file, FORMAT, parts, setup)
     skeleton = jax.eval_shape(lambda: hierarchy.controllers(learner, hierarchy.begin(learner, jnp.array(saved.seeds))))
     return saved._replace(controllers=read_tree(file, skeleton)), learner
 
 
-def load_paused(path: Path, parts: Setup, game: Game) -> tuple[Paused, Learner]:
+def load_paused(path: Path, parts: Setup, setup: TaskSetup) -> tuple[PausedTraining, ControllerLearner]:
     """Read a training that Ctrl-C has stopped."""
     if not path.is_file():
         raise UserError(f"there is nothing to go on with, {path} is not there; leave --resume out to begin")
     file = ArrayFile(path)
-    saved, learner, steps, seconds = _read(file, PAUSED, parts, game)
+    saved, learner, steps, seconds = _read(file, PAUSED, parts, setup)
     training = read_tree(file, jax.eval_shape(lambda: hierarchy.begin(learner, jnp.array(saved.seeds))))
     saved = saved._replace(controllers=hierarchy.controllers(learner, training))
-    return Paused(saved, training, steps, seconds), learner
+    return PausedTraining(saved, training, steps, seconds), learner
 
 
-def _facts(saved: Saved) -> dict[str, Any]:
+def _facts(saved: SavedController) -> dict[str, Any]:
     return {
         "setting": dataclasses.asdict(saved.setting),
         "hold": saved.hold,
@@ -87,7 +87,9 @@ def _facts(saved: Saved) -> dict[str, Any]:
     }
 
 
-def _read(file: ArrayFile, form: str, parts: Setup, game: Game) -> tuple[Saved, Learner, int, float]:
+def _read(
+    file: ArrayFile, form: str, parts: Setup, setup: TaskSetup
+) -> tuple[SavedController, ControllerLearner, int, float]:
     """What a file says of itself, without its arrays; the learner that they belong to; steps and seconds so far."""
     nothing: Any = ()
     try:
@@ -101,11 +103,11 @@ def _read(file: ArrayFile, form: str, parts: Setup, game: Game) -> tuple[Saved, 
             raise ValueError
     except (KeyError, TypeError, ValueError):
         raise UserError(f"{file.path} is not a {form}") from None
-    saved = Saved(setting, hold, seeds, epoch, recipe, nothing)
-    return saved, make_learner(parts, game, setting, hold), steps, seconds
+    saved = SavedController(setting, hold, seeds, epoch, recipe, nothing)
+    return saved, make_learner(parts, setup, setting, hold), steps, seconds
 
 
-def _setting(facts: dict[str, Any]) -> Setting:
+def _setting(facts: dict[str, Any]) -> ControllerSetting:
     learner = {**facts["learner"], "hidden": tuple(facts["learner"]["hidden"])}
     kind = SacConfig if "target_step" in learner else PpoConfig
-    return Setting(**{**facts, "learner": kind(**learner)})
+    return ControllerSetting(**{**facts, "learner": kind(**learner)})

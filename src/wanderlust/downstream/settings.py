@@ -1,4 +1,4 @@
-"""The only home of the numbers of controllers over skills: (recipe, learner) -> setting; and how long skills are held.
+"""The numbers of controllers over skills: (recipe, learner) -> setting; and how long skills act.
 
 `paper` is the published setting (the appendix on downstream tasks), `fast` is for a GPU, `laptop` for CPU cores.
 """
@@ -6,29 +6,29 @@
 import dataclasses
 
 from wanderlust.config import SacConfig
+from wanderlust.envs.worlds.body import Body
 from wanderlust.errors import UserError
+from wanderlust.registry import WORLDS
 from wanderlust.rl.ppo import PpoConfig
 
 LARGEST_SKILL = 2.0
 """Continuous skills are chosen from [-2, 2]^d, as in the paper."""
 
-HOLD, HOLDS = 25, {"humanoid": 125, "point": 10}
-"""Control steps that a skill is held; the paper's, but for PointEnv, whose episodes are of 10 steps."""
 
-
-def usual_hold(env: str) -> int:
-    """Control steps that a skill is held in an environment."""
-    return HOLDS.get(env, HOLD)
+def usual_option_length(env: str) -> int:
+    """Control steps that a skill acts in an environment before another is chosen."""
+    length: int = getattr(WORLDS.get(env), "option_length", Body.option_length)
+    return length
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
-    """How a controller learns: an epoch plays some episodes, and then makes some gradient steps."""
+class ControllerSetting:
+    """How a controller learns: an epoch is some episodes, and then some gradient steps."""
 
     learner: SacConfig | PpoConfig
     epochs: int
     episodes: int
-    """Of one epoch, per seed; played side by side."""
+    """Of one epoch, per seed, side by side."""
     steps: int
     """Gradient steps of an epoch."""
     batch: int
@@ -36,7 +36,7 @@ class Setting:
     collections: int = 1
     """Epochs whose choices are kept to learn from; 1 is on-policy."""
     statistics_rate: float = 1e-3
-    """What one observation moves the running mean and variance by which the controller sees."""
+    """The share of one observation in the running mean and variance by which the controller sees."""
     log_every: int = 10
     """Epochs between two points of the learning curve; also how often it can stop."""
 
@@ -68,12 +68,12 @@ _SAC_FAST = dataclasses.replace(
 """Without layer norm in the critics it learns several goals in a row late and forgets them again."""
 
 SETTINGS = {
-    ("paper", "sac"): Setting(_SAC_PAPER, epochs=5000, episodes=10, steps=4, batch=0, log_every=50),
-    ("paper", "ppo"): Setting(PpoConfig(), epochs=1000, episodes=64, steps=10, batch=256),
-    ("fast", "sac"): Setting(
+    ("paper", "sac"): ControllerSetting(_SAC_PAPER, epochs=5000, episodes=10, steps=4, batch=0, log_every=50),
+    ("paper", "ppo"): ControllerSetting(PpoConfig(), epochs=1000, episodes=64, steps=10, batch=256),
+    ("fast", "sac"): ControllerSetting(
         _SAC_FAST, epochs=60, episodes=1024, steps=128, batch=2048, collections=8, statistics_rate=1e-4, log_every=2
     ),
-    ("fast", "ppo"): Setting(
+    ("fast", "ppo"): ControllerSetting(
         PpoConfig(learning_rate=1e-3),
         epochs=100,
         episodes=1024,
@@ -82,7 +82,7 @@ SETTINGS = {
         statistics_rate=1e-4,
         log_every=2,
     ),
-    ("laptop", "sac"): Setting(
+    ("laptop", "sac"): ControllerSetting(
         dataclasses.replace(_SAC_FAST, hidden=(128, 128)),
         epochs=100,
         episodes=50,
@@ -91,7 +91,7 @@ SETTINGS = {
         collections=20,
         log_every=5,
     ),
-    ("laptop", "ppo"): Setting(
+    ("laptop", "ppo"): ControllerSetting(
         PpoConfig(hidden=(128, 128), learning_rate=1e-3), epochs=100, episodes=100, steps=20, batch=256, log_every=5
     ),
 }
@@ -100,7 +100,7 @@ SETTINGS = {
 RECIPES = tuple(dict.fromkeys(recipe for recipe, _ in SETTINGS))
 
 
-def get_setting(recipe: str, learner: str) -> Setting:
+def get_setting(recipe: str, learner: str) -> ControllerSetting:
     """The numbers of a recipe for a learner, `sac` or `ppo`."""
     if recipe not in RECIPES:
         raise UserError(f"--recipe is {recipe!r}; controllers have {', '.join(RECIPES)}")

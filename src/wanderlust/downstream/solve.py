@@ -1,4 +1,4 @@
-"""A task, skills and somebody who chooses among them: learn if that takes learning, measure, write it all down.
+"""A task, skills and a controller that chooses among them: learn if it learns, measure, and write the results.
 
 RUN/downstream/TASK-CONTROLLER/
   result.json              returns per seed beside those of random skills, and what the skills' speed allows
@@ -20,16 +20,22 @@ from jaxtyping import Array
 from wanderlust import train
 from wanderlust.config import Engine
 from wanderlust.downstream.controllers import hierarchy
-from wanderlust.downstream.controllers.hierarchy import Player
-from wanderlust.downstream.controllers.learners import Learner
-from wanderlust.downstream.controllers.planning import planning_hand
-from wanderlust.downstream.controllers.playing import Game, Hand, make_game, make_play, returns
-from wanderlust.downstream.controllers.zero_shot import skill_speed, within_reach, zero_shot_hand
-from wanderlust.downstream.saved import Paused, Saved, load, load_paused
-from wanderlust.downstream.settings import usual_hold
+from wanderlust.downstream.controllers.hierarchy import ControlledSkills
+from wanderlust.downstream.controllers.learners import ControllerLearner
+from wanderlust.downstream.controllers.options import (
+    HighLevelPolicy,
+    TaskSetup,
+    make_option_rollout,
+    returns,
+    set_up_task,
+)
+from wanderlust.downstream.controllers.planning import planning_policy
+from wanderlust.downstream.controllers.zero_shot import skill_speed, within_reach, zero_shot_policy
+from wanderlust.downstream.request import LEARNING, Request, check, result_folder, usual_seeds
+from wanderlust.downstream.saved import PausedTraining, SavedController, load, load_paused
+from wanderlust.downstream.settings import usual_option_length
 from wanderlust.downstream.tasks import AnyTask, GoalTask, make_task
-from wanderlust.downstream.training import TRAINING, Table, begin, learn
-from wanderlust.downstream.wishes import LEARNING, Wish, check, result_folder, usual_seeds
+from wanderlust.downstream.training import TRAINING, ControllerSetup, begin, learn
 from wanderlust.envs.mjcf import muted
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.report.progress import progress
@@ -60,22 +66,22 @@ def solve(
     engine: Engine = "auto",
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Play a task with the skills of a run; the same as ``wanderlust downstream``.
+    """Solve a task with the skills of a run; the same as ``wanderlust downstream``.
 
     Args:
         run: what `wanderlust.discover` gives, the folder of a run, or a zoo entry, such as ``"zoo:ant"``.
         task: its name, or a task made with numbers of your own (`wanderlust.downstream.tasks.make_task`).
-        controller: who chooses the skills: ``"zero-shot"``, ``"sac"``, ``"ppo"``, ``"mppi"`` or ``"random"``.
+        controller: what chooses the skills: ``"zero-shot"``, ``"sac"``, ``"ppo"``, ``"mppi"`` or ``"random"``.
         recipe: numbers of a controller that learns: ``"paper"``, ``"fast"`` (a GPU) or ``"laptop"``.
         seed: the (first) seed of controllers.
         seeds: how many, side by side; seed k has the skills of seed k of the run, counted on from 0 beyond the last.
         epochs: of learning; by default the recipe's.
         worlds: episodes of an epoch, per seed; by default the recipe's.
-        hold: control steps that a skill is held; by default the paper's.
+        hold: control steps that a skill acts before another is chosen; by default the paper's.
         episodes: how many are measured, per seed.
         measure_only: measure what was learned before.
         resume: go on with learning that Ctrl-C has stopped, to the same end.
-        engine: what moves the bodies.
+        engine: what steps the bodies.
         quiet: show no progress.
 
     Returns:
@@ -83,109 +89,120 @@ def solve(
     """
     source = open_run(run) if isinstance(run, str | Path) else run
     made = make_task(task) if isinstance(task, str) else task
-    wish = Wish(made, controller, recipe, seed, seeds, epochs, worlds, hold, episodes, measure_only, resume)
-    check(wish, source)
+    request = Request(made, controller, recipe, seed, seeds, epochs, worlds, hold, episodes, measure_only, resume)
+    check(request, source)
     folder = result_folder(source, made.name, controller)
     parts = train.assemble(dataclasses.replace(source.config, engine=engine))
-    game = make_game(parts, made, engine)
+    setup = set_up_task(parts, made, engine)
     epoch, learned = load_learner(source, parts)
-    found: tuple[Saved, Learner] | None = None
-    begun: tuple[Paused, Learner] | None = None
+    found: tuple[SavedController, ControllerLearner] | None = None
+    begun: tuple[PausedTraining, ControllerLearner] | None = None
     which = tuple(range(seed, seed + (seeds or usual_seeds(source))))
     if measure_only:
-        found = load(folder / "controller.safetensors", parts, game)
+        found = load(folder / "controller.safetensors", parts, setup)
         which = found[0].seeds
     if resume:
-        begun = load_paused(folder / TRAINING, parts, game)
+        begun = load_paused(folder / TRAINING, parts, setup)
         which = begun[0].saved.seeds
     index = np.arange(len(which)) % source.config.seeds
-    table = Table(parts, game, jax.tree.map(lambda x: x[index], learned), learned, which, folder)
+    given = ControllerSetup(parts, setup, jax.tree.map(lambda x: x[index], learned), learned, which, folder)
     with muted():
         if controller in LEARNING and found is None:
-            found = learn(table, begun or begin(table, wish), quiet)
-        return _measured(table, wish, found, epoch, quiet)
+            found = learn(given, begun or begin(given, request), quiet)
+        return _measured(given, request, found, epoch, quiet)
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
 
 
-def _measured(table: Table, wish: Wish, found: tuple[Saved, Learner] | None, epoch: int, quiet: bool) -> dict[str, Any]:
-    """Play, compare with chance and with what the skills' speed allows, and write it down."""
-    parts, game, task = table.parts, table.game, wish.task
-    hold = found[0].hold if found else wish.hold or usual_hold(task.env)
-    chance = hierarchy.random_hand(parts, hold), Player((), table.learned)
-    hand, player = _hand(table, wish.controller, found) or chance
+def _measured(
+    given: ControllerSetup,
+    request: Request,
+    found: tuple[SavedController, ControllerLearner] | None,
+    epoch: int,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Roll out, compare with random skills and with what the skills' speed allows, and write the results."""
+    parts, setup, task = given.parts, given.task, request.task
+    hold = found[0].hold if found else request.hold or usual_option_length(task.env)
+    chance = hierarchy.random_policy(parts, hold), ControlledSkills((), given.learned)
+    policy, parameters = _policy(given, request.controller, found) or chance
     with progress(3, "measuring", quiet=quiet) as line:
-        line.note(f"playing {wish.episodes} episodes per seed, and compiling that")
-        earned, path = _played(game, hand, player, table.seeds, wish.episodes)
+        line.note(f"playing {request.episodes} episodes per seed, and compiling that")
+        earned, path = _rolled_out(setup, policy, parameters, given.seeds, request.episodes)
         line.update(1, "the same with random skills")
-        by_chance = earned if wish.controller == "random" else _played(game, *chance, table.seeds, wish.episodes)[0]
+        by_chance = (
+            earned if request.controller == "random" else _rolled_out(setup, *chance, given.seeds, request.episodes)[0]
+        )
         line.update(2, "how far skills get")
         bound: dict[str, Any] = {}
         if isinstance(task, GoalTask):
-            bound = _bounds(table, task)
-        game.engine.check()
+            bound = _bounds(given, task)
+        setup.engine.check()
         line.update(3, "done")
     saved = found[0] if found else None
     result = {
         "task": task.name,
         "numbers": dataclasses.asdict(task),
-        "controller": wish.controller,
+        "controller": request.controller,
         "skills": {"name": parts.config.name, "epoch": epoch},
         "recipe": saved.recipe if saved else None,
         "setting": dataclasses.asdict(saved.setting) if saved else None,
         "epoch": saved.epoch if saved else None,
-        "hold": hand.hold,
-        "seeds": list(table.seeds),
-        "episodes_per_seed": wish.episodes,
+        "hold": policy.option_length,
+        "seeds": list(given.seeds),
+        "episodes_per_seed": request.episodes,
         "most": task.most,
         "return": _summary(earned),
         "random": {"hold": hold, **_summary(by_chance)},
         **bound,
-        "provenance": provenance(dataclasses.replace(parts.config, engine=game.engine.name)),
+        "provenance": provenance(dataclasses.replace(parts.config, engine=setup.engine.name)),
     }
     about = {"radius": str(getattr(task, "radius", 0.0)), "goals": str(int(isinstance(task, GoalTask)))}
-    write_arrays(table.folder / "paths.safetensors", path, about)
-    write_json(table.folder / "result.json", result)
+    write_arrays(given.folder / "paths.safetensors", path, about)
+    write_json(given.folder / "result.json", result)
     return result
 
 
-def _bounds(table: Table, task: GoalTask) -> dict[str, Any]:
+def _bounds(given: ControllerSetup, task: GoalTask) -> dict[str, Any]:
     """Which goals lie within what the skills get in the time of one: at their mean speed, and from where they rest."""
-    keys = jax.random.split(jax.random.key(table.seeds[0]), table.parts.config.seeds)
-    whole = table.parts.world.spec.episode_length
-    usual, at_first = skill_speed(table.parts, table.skills, keys, (whole, min(task.slot, whole))).mean(axis=1)
+    keys = jax.random.split(jax.random.key(given.seeds[0]), given.parts.config.seeds)
+    whole = given.parts.world.spec.episode_length
+    usual, at_first = skill_speed(given.parts, given.skills, keys, (whole, min(task.slot, whole))).mean(axis=1)
     bounds = {"speed_bound": within_reach(task, float(usual)), "start_bound": within_reach(task, float(at_first))}
     return {name: reach._asdict() for name, reach in bounds.items()}
 
 
-def _hand(table: Table, controller: str, found: tuple[Saved, Learner] | None) -> tuple[Hand, Any] | None:
-    """Who plays, and with what; None is chance."""
+def _policy(
+    given: ControllerSetup, controller: str, found: tuple[SavedController, ControllerLearner] | None
+) -> tuple[HighLevelPolicy, Any] | None:
+    """The high-level policy of a controller, and its parameters; None is random skills."""
     if found is not None:
         saved, learner = found
-        return hierarchy.deciding_hand(table.parts, learner, saved.hold), Player(saved.controllers, table.learned)
+        skilled = ControlledSkills(saved.controllers, given.learned)
+        return hierarchy.greedy_policy(given.parts, learner, saved.hold), skilled
     if controller == "zero-shot":
-        return zero_shot_hand(table.parts), table.learned
-    return (planning_hand(table.parts), table.learned) if controller == "mppi" else None
+        return zero_shot_policy(given.parts), given.learned
+    return (planning_policy(given.parts), given.learned) if controller == "mppi" else None
 
 
-def _played(
-    game: Game, hand: Hand, player: Any, seeds: tuple[int, ...], episodes: int
+def _rolled_out(
+    setup: TaskSetup, policy: HighLevelPolicy, parameters: Any, seeds: tuple[int, ...], episodes: int
 ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     """[seeds, episodes] What was earned; and of the first episodes, [time, seeds, episodes, ...], where bodies were."""
-    play = make_play(game, hand, paths=True)
-    where = list(game.world.spec.groups["position"])
-    obs_dim = game.world.spec.obs_dim
+    rollout = make_option_rollout(setup, policy, paths=True)
+    where = list(setup.world.spec.groups["position"])
+    obs_dim = setup.world.spec.obs_dim
 
-    def measure(player: Any, keys: Array) -> Any:
-        turns = play(player, keys, episodes)
-        path = turns.path[:, :, :, :SHOWN]
-        first = turns.seen[:1, :, :SHOWN]
+    def measure(parameters: Any, keys: Array) -> Any:
+        decisions = rollout(parameters, keys, episodes)
+        path = decisions.path[:, :, :, :SHOWN]
+        first = decisions.seen[:1, :, :SHOWN]
         seen = jnp.concatenate([first, path.reshape(-1, *path.shape[2:])])
-        return returns(turns), seen[..., np.array(where)], seen[..., obs_dim:]
+        return returns(decisions), seen[..., np.array(where)], seen[..., obs_dim:]
 
     keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(s), 2))(jnp.array(seeds))
-    earned, position, entries = (jax.jit(measure) if game.engine.compiles else measure)(player, keys)
+    earned, position, entries = (jax.jit(measure) if setup.engine.compiles else measure)(parameters, keys)
     return np.asarray(earned, np.float64), {"position": np.asarray(position), "entries": np.asarray(entries)}
 
 

@@ -20,12 +20,15 @@ from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
 from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import DiscreteSkills, SkillSpace
+from wanderlust.rl.moments import Moments, moments_of, unit_moments
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 
 MOMENTUM = 0.01
 """By how much one update moves the running statistics, as in the later code of LSD's authors."""
 LARGEST_GAP = 50.0
 """Between the log-likelihoods of two skills; beyond it they count as this far apart."""
+SMALLEST = 1e-5
+"""Added to variances, so that the rounding of entries that never change is not blown up."""
 AT_ONCE = 2**26
 """Numbers of one hidden layer (256 MiB) that a reward computes at a time: it takes the other skills some at a time."""
 
@@ -45,29 +48,6 @@ class DadsConfig(MethodConfig):
 
 
 # --- state -----------------------------------------------------------------------------------------------------
-
-
-class Moments(NamedTuple):
-    """Running mean and variance of each entry."""
-
-    mean: Float[Array, " obs"]
-    variance: Float[Array, " obs"]
-
-    def normalised(self, x: Float[Array, "batch obs"]) -> Float[Array, "batch obs"]:
-        return (x - self.mean[None]) / self._std[None]
-
-    def restored(self, x: Float[Array, "batch obs"]) -> Float[Array, "batch obs"]:
-        return self.mean[None] + self._std[None] * x
-
-    def moved(self, x: Float[Array, "batch obs"], share: Float[Array, ""]) -> "Moments":
-        """The moments of a mixture: a share of this batch, the rest of what was seen before."""
-        shift = jnp.mean(x, axis=0) - self.mean
-        variance = (1.0 - share) * (self.variance + share * shift**2) + share * jnp.var(x, axis=0)
-        return Moments(self.mean + share * shift, variance)
-
-    @property
-    def _std(self) -> Float[Array, " obs"]:
-        return jnp.sqrt(self.variance + 1e-5)  # the rounding of entries that never change is not blown up
 
 
 class DadsState(NamedTuple):
@@ -97,14 +77,14 @@ class Dads(Method):
     def init(self, key: Key[Array, ""], obs_dim: int) -> DadsState:
         weights, draws = jax.random.split(key)
         encoder = init_mlp(weights, (obs_dim + self.skills.size, *self.config.hidden, obs_dim), GLOROT_UNIFORM)
-        moments = Moments(jnp.zeros(obs_dim), jnp.ones(obs_dim))
+        moments = unit_moments(obs_dim)
         return DadsState(encoder, moments, moments, jnp.zeros(()), draws, self._optimizer.init(encoder))
 
     # --- reward ------------------------------------------------------------------------------------------------
 
     def reward(self, state: DadsState, batch: Transition) -> Float[Array, " batch"]:
         """r = log(L + 1) - log(1 + sum_i q(s'|s, z_i) / q(s'|s, z)) for L other skills z_i."""
-        seen, change = self._seen(state, batch.obs), state.changes.normalised(batch.next_obs - batch.obs)
+        seen, change = self._seen(state, batch.obs), state.changes.normalise(batch.next_obs - batch.obs, SMALLEST)
         own = _log_q(change, _foreseen(state.encoder, seen, batch.skill))
         others = self.alternatives(state)
         gap = _log_q_of_each(state.encoder, seen, change, others) - own[None]
@@ -123,13 +103,13 @@ class Dads(Method):
 
     def _seen(self, state: DadsState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch obs"]:
         """What the dynamics see of a state: under -xyo nothing, where q is that of (x' - x, y' - y) given z alone."""
-        return jnp.zeros_like(obs) if self.config.view == "xyo" else state.states.normalised(obs)
+        return jnp.zeros_like(obs) if self.config.view == "xyo" else state.states.normalise(obs, SMALLEST)
 
     # --- loss and update ---------------------------------------------------------------------------------------
 
     def loss(self, encoder: MLP, state: DadsState, batch: Transition) -> Float[Array, ""]:
         """Minus the log-likelihood of what happened, without its constant."""
-        change = state.changes.normalised(batch.next_obs - batch.obs)
+        change = state.changes.normalise(batch.next_obs - batch.obs, SMALLEST)
         return -jnp.mean(_log_q(change, _foreseen(encoder, self._seen(state, batch.obs), batch.skill)))
 
     def update(self, state: DadsState, batch: Transition) -> tuple[DadsState, Metrics]:
@@ -138,8 +118,8 @@ class Dads(Method):
         encoder = optax.apply_updates(state.encoder, updates)
         # at first all batches count the same, so that it does not matter where the statistics started
         share = jnp.maximum(MOMENTUM, 1.0 / (state.updates + 1.0))
-        states = state.states.moved(batch.obs, share)
-        changes = state.changes.moved(batch.next_obs - batch.obs, share)
+        states = state.states.merge(moments_of(batch.obs), share)
+        changes = state.changes.merge(moments_of(batch.next_obs - batch.obs), share)
         key, _ = jax.random.split(state.key)
         return DadsState(encoder, states, changes, state.updates + 1.0, key, opt), {"phi_loss": loss}
 
@@ -157,7 +137,7 @@ class Dads(Method):
         self, state: DadsState, obs: Float[Array, "batch obs"], skill: Float[Array, "batch skill"]
     ) -> Float[Array, "batch obs"]:
         """The mean change s' - s under a skill, in the units of the method's view."""
-        return state.changes.restored(_foreseen(state.encoder, self._seen(state, obs), skill))
+        return state.changes.restore(_foreseen(state.encoder, self._seen(state, obs), skill), SMALLEST)
 
     def represent(self, state: DadsState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
         """NaN: there is no map of states, and so nothing to measure on it."""

@@ -46,7 +46,7 @@ class Episodes(NamedTuple):
     """The episode ends here, for whatever reason."""
 
 
-class Batch(NamedTuple):
+class PpoBatch(NamedTuple):
     """What one gradient step reads."""
 
     obs: Float[Array, "batch obs"]
@@ -57,7 +57,7 @@ class Batch(NamedTuple):
     """What the value function should say: the discounted return."""
 
 
-class Networks(NamedTuple):
+class PpoNetworks(NamedTuple):
     """Both see observations, and share nothing."""
 
     policy: MLP
@@ -68,7 +68,7 @@ class Networks(NamedTuple):
 class PpoState(NamedTuple):
     """Everything that learning changes."""
 
-    networks: Networks
+    networks: PpoNetworks
     opt: optax.OptState
 
 
@@ -87,12 +87,12 @@ class Ppo:
         head = policy.layers[-1]
         policy = MLP((*policy.layers[:-1], Linear(0.1 * head.weight, head.bias)), policy.activation)
         value = init_mlp(value_key, (self.obs_dim, *self.config.hidden, 1), GLOROT_UNIFORM)
-        networks = Networks(policy, value)
+        networks = PpoNetworks(policy, value)
         return PpoState(networks, self._optimizer.init(networks))
 
     # --- what is learned from ----------------------------------------------------------------------------------
 
-    def judged(self, state: PpoState, episodes: Episodes) -> Batch:
+    def judged(self, state: PpoState, episodes: Episodes) -> PpoBatch:
         """Advantages and returns of whole episodes; [time, worlds, ...], like what they are made of."""
         value, next_value = (_values(state.networks.value, x) for x in (episodes.obs, episodes.next_obs))
         next_value = jnp.where(episodes.terminal, 0.0, next_value)
@@ -101,11 +101,11 @@ class Ppo:
         # an episode that is cut off without being terminal is worth what the value function says of its end
         earned = episodes.reward + jnp.where(episodes.last, self.config.discount * next_value, 0.0)
         target = _backwards(earned, episodes.last, self.config.discount)
-        return Batch(episodes.obs, episodes.action, episodes.log_prob, advantage, target)
+        return PpoBatch(episodes.obs, episodes.action, episodes.log_prob, advantage, target)
 
     # --- losses ------------------------------------------------------------------------------------------------
 
-    def policy_loss(self, policy: MLP, batch: Batch) -> tuple[Float[Array, ""], Metrics]:
+    def policy_loss(self, policy: MLP, batch: PpoBatch) -> tuple[Float[Array, ""], Metrics]:
         """Minus the clipped objective (equation 7) and minus some entropy; advantages at mean 0 and variance 1."""
         log_probs = jax.nn.log_softmax(jax.vmap(policy)(batch.obs))
         ratio = jnp.exp(jnp.take_along_axis(log_probs, batch.action[:, None], axis=1)[:, 0] - batch.log_prob)
@@ -116,16 +116,16 @@ class Ppo:
         clipped = jnp.mean(jnp.abs(ratio - 1.0) > self.config.clip)
         return -objective - self.config.entropy * entropy, {"entropy": entropy, "clipped": clipped}
 
-    def value_loss(self, value: MLP, batch: Batch) -> Float[Array, ""]:
+    def value_loss(self, value: MLP, batch: PpoBatch) -> Float[Array, ""]:
         """The squared distance from the returns."""
         return jnp.mean((_values(value, batch.obs) - batch.target) ** 2)
 
     # --- update ------------------------------------------------------------------------------------------------
 
-    def update(self, state: PpoState, batch: Batch) -> tuple[PpoState, Metrics]:
+    def update(self, state: PpoState, batch: PpoBatch) -> tuple[PpoState, Metrics]:
         """One gradient step of both networks: their sum of losses, in which each has a term of its own."""
 
-        def loss(networks: Networks) -> tuple[Float[Array, ""], Metrics]:
+        def loss(networks: PpoNetworks) -> tuple[Float[Array, ""], Metrics]:
             policy_loss, metrics = self.policy_loss(networks.policy, batch)
             value_loss = self.value_loss(networks.value, batch)
             return policy_loss + value_loss, {"value_loss": value_loss, **metrics}

@@ -1,7 +1,7 @@
-"""A meta-controller over frozen skills (the paper's appendix): every K steps it chooses the skill that is held next.
+"""A meta-controller over frozen skills (the paper's appendix): every K steps it chooses the skill that acts next.
 
-It learns from the task's reward alone (`learners.py`). Seeds are an axis, as in discovery: one program plays and learns
-for all of them.
+It learns from the task's reward alone (`learners.py`). Seeds are an axis, as in discovery: one program rolls out and
+learns for all of them.
 """
 
 from collections.abc import Callable
@@ -13,160 +13,184 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, Key
 
-from wanderlust.downstream.controllers.learners import Learner, Metrics, Statistics, fresh_statistics
-from wanderlust.downstream.controllers.playing import Chosen, Game, Hand, Turns, make_play, returns
-from wanderlust.downstream.settings import Setting
+from wanderlust.downstream.controllers.learners import ControllerLearner, Metrics, follow_moments, show
+from wanderlust.downstream.controllers.options import (
+    Choice,
+    Decisions,
+    HighLevelPolicy,
+    TaskSetup,
+    make_option_rollout,
+    returns,
+)
+from wanderlust.downstream.settings import ControllerSetting
+from wanderlust.rl.moments import Moments, unit_moments
 from wanderlust.runs.learned import Learned
 from wanderlust.train import Setup, decide, follow, seed_mesh
 
-# --- hands ---------------------------------------------------------------------------------------------------------
+# --- high-level policies ---------------------------------------------------------------------------------------------
 
 
 class Controller(NamedTuple):
     """What a controller is at one moment; of one seed, or every array with a leading seed axis."""
 
     policy: Any
-    statistics: Statistics
+    statistics: Moments
     """By which it sees observations."""
 
 
-class Player(NamedTuple):
-    """A controller, and the skills it chooses from."""
+class ControlledSkills(NamedTuple):
+    """A controller, and the skills it chooses from: the parameters of the high-level policies here."""
 
     controller: Any
-    """A `Controller`, or nothing for hands that need none."""
+    """A `Controller`, or nothing for policies that need none."""
     learned: Learned
 
 
-def exploring_hand(parts: Setup, learner: Learner, hold: int) -> Hand:
-    """Plays as learning asks for it."""
+def exploring_policy(parts: Setup, learner: ControllerLearner, option_length: int) -> HighLevelPolicy:
+    """Draws skills as learning asks for it."""
 
-    def choose(player: Player, seen: Array, key: Key[Array, ""]) -> Chosen:
-        controller = player.controller
-        return learner.explore(controller.policy, controller.statistics.shown(seen), key)
+    def choose(skilled: ControlledSkills, seen: Array, key: Key[Array, ""]) -> Choice:
+        policy, statistics = skilled.controller
+        return learner.explore(policy, show(statistics, seen), key)
 
-    return _hand(parts, choose, hold)
-
-
-def deciding_hand(parts: Setup, learner: Learner, hold: int) -> Hand:
-    """Plays as well as it can."""
-
-    def choose(player: Player, seen: Array, key: Key[Array, ""]) -> Chosen:
-        controller = player.controller
-        return Chosen(learner.decide(controller.policy, controller.statistics.shown(seen)))
-
-    return _hand(parts, choose, hold)
+    return _over_skills(parts, choose, option_length)
 
 
-def random_hand(parts: Setup, hold: int) -> Hand:
-    """Chooses skills by chance, as discovery drew them."""
+def greedy_policy(parts: Setup, learner: ControllerLearner, option_length: int) -> HighLevelPolicy:
+    """Takes the skill that seems best."""
 
-    def choose(player: Player, seen: Array, key: Key[Array, ""]) -> Chosen:
-        return Chosen(jax.vmap(parts.skills.sample)(jax.random.split(key, len(seen))))
+    def choose(skilled: ControlledSkills, seen: Array, key: Key[Array, ""]) -> Choice:
+        policy, statistics = skilled.controller
+        return Choice(learner.decide(policy, show(statistics, seen)))
 
-    return _hand(parts, choose, hold)
+    return _over_skills(parts, choose, option_length)
 
 
-def _hand(parts: Setup, choose: Callable[[Player, Array, Key[Array, ""]], Chosen], hold: int) -> Hand:
-    """Holds what is chosen; goals that an upper level sets meanwhile stand for as long as they did in training."""
+def random_policy(parts: Setup, option_length: int) -> HighLevelPolicy:
+    """Draws skills as discovery drew them."""
 
-    def act(player: Player, obs: Array, orders: Array) -> Array:
-        return follow(parts, player.learned.policy, obs, orders)
+    def choose(skilled: ControlledSkills, seen: Array, key: Key[Array, ""]) -> Choice:
+        return Choice(jax.vmap(parts.skills.sample)(jax.random.split(key, len(seen))))
 
-    def set_goals(player: Player, obs: Array, orders: Array) -> Array:
-        return decide(parts, player.learned.policy, obs, orders)
+    return _over_skills(parts, choose, option_length)
 
-    return Hand(choose, act, hold, set_goals, parts.goals_stand)
+
+def _over_skills(
+    parts: Setup, choose: Callable[[ControlledSkills, Array, Key[Array, ""]], Choice], option_length: int
+) -> HighLevelPolicy:
+    """Subgoals that an upper level sets meanwhile stand for as long as they did in training."""
+
+    def act(skilled: ControlledSkills, obs: Array, command: Array) -> Array:
+        return follow(parts, skilled.learned.policy, obs, command)
+
+    def command(skilled: ControlledSkills, obs: Array, command: Array) -> Array:
+        return decide(parts, skilled.learned.policy, obs, command)
+
+    return HighLevelPolicy(choose, act, option_length, command, parts.goals_stand)
 
 
 # --- training ------------------------------------------------------------------------------------------------------
 
 
-class Training(NamedTuple):
+class ControllerTraining(NamedTuple):
     """All that changes while controllers learn; every array leads with the seed axis."""
 
     learner: Any
-    statistics: Statistics
+    statistics: Moments
     memory: Any
     key: Key[Array, " seeds"]
 
 
-Advance = Callable[[Training, Learned, int], tuple[Training, dict[str, Float[Array, "epochs seeds"]]]]
+Advance = Callable[
+    [ControllerTraining, Learned, int], tuple[ControllerTraining, dict[str, Float[Array, "epochs seeds"]]]
+]
 """Trains for some epochs, at most `log_every` of the setting; the metrics of each."""
 
 
-def begin(learner: Learner, seeds: Array) -> Training:
+def begin(learner: ControllerLearner, seeds: Array) -> ControllerTraining:
     """Before the first epoch. A seed's state depends on that seed alone."""
 
-    def one(seed: Array) -> Training:
+    def one(seed: Array) -> ControllerTraining:
         own, key = jax.random.split(jax.random.key(seed))
-        return Training(learner.init(own), fresh_statistics(learner.sees), learner.memory(), key)
+        return ControllerTraining(learner.init(own), unit_moments(learner.obs_dim), learner.memory(), key)
 
     return jax.jit(jax.vmap(one))(seeds)
 
 
-def controllers(learner: Learner, training: Training) -> Controller:
+def controllers(learner: ControllerLearner, training: ControllerTraining) -> Controller:
     """What has been learned so far."""
     return Controller(learner.policy(training.learner), training.statistics)
 
 
-def make_advance(parts: Setup, game: Game, learner: Learner, setting: Setting, hold: int) -> Advance:
-    """Epochs of play and learning: one program if the engine compiles, else the engine between compiled pieces."""
-    play = make_play(game, exploring_hand(parts, learner, hold))
+def make_advance(
+    parts: Setup, setup: TaskSetup, learner: ControllerLearner, setting: ControllerSetting, option_length: int
+) -> Advance:
+    """Epochs of rollouts and learning: one program if the engine compiles, else the engine between compiled pieces."""
+    rollout = make_option_rollout(setup, exploring_policy(parts, learner, option_length))
 
-    def split(training: Training) -> tuple[Training, Array, Array]:
-        keys = jax.vmap(lambda key: jax.random.split(key, 3), out_axes=1)(training.key)
-        return training._replace(key=keys[0]), keys[1], keys[2]
+    @jax.jit
+    def split(keys: Key[Array, " seeds"]) -> tuple[Array, Array, Array]:
+        key, rollout_keys, learn_keys = jax.vmap(lambda key: jax.random.split(key, 3), out_axes=1)(keys)
+        return key, rollout_keys, learn_keys
 
-    def learn(training: Training, turns: Turns, keys: Array) -> tuple[Training, Metrics]:
-        of_seeds = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), turns)
+    @jax.jit
+    def learn(training: ControllerTraining, decisions: Decisions, keys: Array) -> tuple[ControllerTraining, Metrics]:
+        of_seeds = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), decisions)
         learned, memory, metrics = jax.vmap(learner.learn)(
             training.learner, training.memory, of_seeds, training.statistics, keys
         )
-        # moved only now: what was chosen was chosen by what the old ones showed
-        moved = jax.vmap(partial(Statistics.moved, rate=setting.statistics_rate))(
+        # only now: what was chosen was chosen by what the old ones showed
+        statistics = jax.vmap(partial(follow_moments, rate=setting.statistics_rate))(
             training.statistics, of_seeds.seen, of_seeds.valid
         )
-        earned, steps = jnp.mean(returns(turns), axis=1), jnp.sum(turns.steps, axis=(0, 2))
+        earned, steps = jnp.mean(returns(decisions), axis=1), jnp.sum(decisions.steps, axis=(0, 2))
         metrics = {**metrics, "return": earned, "env_steps": steps.astype(jnp.float32)}
-        return Training(learned, moved, memory, training.key), metrics
+        return ControllerTraining(learned, statistics, memory, training.key), metrics
 
-    if not game.engine.compiles:
-        splitting, learning = jax.jit(split), jax.jit(learn, donate_argnums=0)
+    def epoch(training: ControllerTraining, learned: Learned) -> tuple[ControllerTraining, Metrics]:
+        key, rollout_keys, learn_keys = split(training.key)
+        skilled = ControlledSkills(controllers(learner, training), learned)
+        decisions = rollout(skilled, rollout_keys, setting.episodes)
+        return learn(training._replace(key=key), decisions, learn_keys)
 
-        def on_host(training: Training, learned: Learned, epochs: int) -> tuple[Training, Any]:
-            log = []
-            for _ in range(epochs):
-                training, play_keys, learn_keys = splitting(training)
-                turns = play(Player(controllers(learner, training), learned), play_keys, setting.episodes)
-                training, metrics = learning(training, turns, learn_keys)
-                log.append(metrics)
-            return training, jax.tree.map(lambda *x: jnp.stack(x), *log)
+    return _compiled_epochs(epoch, setting.log_every) if setup.engine.compiles else _host_epochs(epoch)
 
-        return on_host
 
-    def one(training: Training, learned: Learned) -> tuple[Training, Metrics]:
-        training, play_keys, learn_keys = split(training)
-        turns = play(Player(controllers(learner, training), learned), play_keys, setting.episodes)
-        return learn(training, turns, learn_keys)
+Epoch = Callable[[ControllerTraining, Learned], tuple[ControllerTraining, Metrics]]
 
-    def many(training: Training, learned: Learned, epochs: Int[Array, ""]) -> tuple[Training, Any]:
-        """How many is not part of the program: the last ones before the end may be fewer, and compile nothing anew."""
 
-        def epoch(n: Array, so_far: tuple[Training, Any]) -> tuple[Training, Any]:
-            training, metrics = one(so_far[0], learned)
-            return training, jax.tree.map(lambda log, now: log.at[n].set(now), so_far[1], metrics)
+def _host_epochs(epoch: Epoch) -> Advance:
+    def advance(training: ControllerTraining, learned: Learned, epochs: int) -> tuple[ControllerTraining, Any]:
+        log = []
+        for _ in range(epochs):
+            training, metrics = epoch(training, learned)
+            log.append(metrics)
+        return training, jax.tree.map(lambda *x: jnp.stack(x), *log)
 
-        _, shapes = jax.eval_shape(one, training, learned)
-        log = jax.tree.map(lambda x: jnp.zeros((setting.log_every, *x.shape), x.dtype), shapes)
-        return jax.lax.fori_loop(0, epochs, epoch, (training, log))
+    return advance
 
+
+def _compiled_epochs(epoch: Epoch, most: int) -> Advance:
+    """At most so many epochs in one program, seeds spread over the devices."""
     across = PartitionSpec("seeds")
 
+    def chunk(training: ControllerTraining, learned: Learned, epochs: Int[Array, ""]) -> tuple[ControllerTraining, Any]:
+        """How many is not part of the program: the last ones before the end may be fewer, and compile nothing anew."""
+
+        def one(n: Array, so_far: tuple[ControllerTraining, Any]) -> tuple[ControllerTraining, Any]:
+            training, metrics = epoch(so_far[0], learned)
+            return training, jax.tree.map(lambda log, now: log.at[n].set(now), so_far[1], metrics)
+
+        _, shapes = jax.eval_shape(epoch, training, learned)
+        log = jax.tree.map(lambda x: jnp.zeros((most, *x.shape), x.dtype), shapes)
+        return jax.lax.fori_loop(0, epochs, one, (training, log))
+
     @partial(jax.jit, donate_argnums=0)
-    def in_one(training: Training, learned: Learned, epochs: Int[Array, ""]) -> tuple[Training, Any]:
+    def spread(
+        training: ControllerTraining, learned: Learned, epochs: Int[Array, ""]
+    ) -> tuple[ControllerTraining, Any]:
         part = jax.shard_map(
-            many,
+            chunk,
             mesh=seed_mesh(len(training.key)),
             in_specs=(across, across, PartitionSpec()),
             out_specs=(across, PartitionSpec(None, "seeds")),
@@ -174,11 +198,11 @@ def make_advance(parts: Setup, game: Game, learner: Learner, setting: Setting, h
         )
         return part(training, learned, epochs)
 
-    def advance(training: Training, learned: Learned, epochs: int) -> tuple[Training, Any]:
-        spread = NamedSharding(seed_mesh(len(training.key)), across)  # as it comes back: another form compiles anew
-        if epochs > setting.log_every:
-            raise ValueError(f"{epochs} epochs at once are more than log_every, {setting.log_every}")
-        training, log = in_one(jax.device_put(training, spread), jax.device_put(learned, spread), jnp.int32(epochs))
+    def advance(training: ControllerTraining, learned: Learned, epochs: int) -> tuple[ControllerTraining, Any]:
+        if epochs > most:
+            raise ValueError(f"{epochs} epochs at once are more than log_every, {most}")
+        sharding = NamedSharding(seed_mesh(len(training.key)), across)  # as it comes back: another form compiles anew
+        training, log = spread(*jax.device_put((training, learned), sharding), jnp.int32(epochs))
         return training, jax.tree.map(lambda x: x[:epochs], log)
 
     return advance

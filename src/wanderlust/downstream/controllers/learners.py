@@ -1,23 +1,23 @@
-"""Who learns to choose skills: SAC where a skill is a vector, PPO where it is one of N.
+"""Learners of high-level policies: SAC where a skill is a vector, PPO where it is one of N.
 
-What an epoch of play has brought arrives as `Turns` of one seed. Episodes that ended early have left gaps in it, which
-are passed over.
+The `Decisions` of an epoch arrive as those of one seed. Episodes that ended early leave gaps in it, which learning
+skips.
 """
 
 import dataclasses
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.downstream.controllers.playing import Chosen, Game, Turns
-from wanderlust.downstream.settings import LARGEST_SKILL, Setting
+from wanderlust.downstream.controllers.options import Choice, Decisions, TaskSetup
+from wanderlust.downstream.settings import LARGEST_SKILL, ControllerSetting
 from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl import replay as replays
-from wanderlust.rl.ppo import Batch as PpoBatch
-from wanderlust.rl.ppo import Episodes, Ppo, PpoConfig, PpoState, likeliest_choices, sample_choices
+from wanderlust.rl.moments import Moments, moments_of
+from wanderlust.rl.ppo import Episodes, Ppo, PpoBatch, PpoConfig, PpoState, likeliest_choices, sample_choices
 from wanderlust.rl.sac import Batch, Sac, SacState, mode_actions, sample_actions
 from wanderlust.train import Setup
 from wanderlust.train.rollout import all_worlds
@@ -25,46 +25,29 @@ from wanderlust.train.rollout import all_worlds
 Metrics = dict[str, Float[Array, ""]]
 
 
-class Statistics(NamedTuple):
-    """A moving average of the mean and variance of what is seen."""
-
-    mean: Float[Array, " seen"]
-    variance: Float[Array, " seen"]
-
-    def shown(self, seen: Float[Array, "worlds seen"]) -> Float[Array, "worlds seen"]:
-        """Observations as the networks see them."""
-        return (seen - self.mean[None]) / jnp.sqrt(self.variance + 1e-8)[None]
-
-    def moved(
-        self, seen: Float[Array, "turns worlds seen"], valid: Bool[Array, "turns worlds"], rate: float
-    ) -> "Statistics":
-        """The average after all these observations.
-
-        One observation o moves m by rate (o - m), and v to (1 - rate) (v + rate (o - m)^2). Of n that come side by
-        side none is the first, so they count alike: together they have the share 1 - (1 - rate)^n.
-        """
-        count = jnp.sum(valid)
-        weight = (valid / jnp.maximum(count, 1))[..., None]
-        mean = jnp.sum(weight * seen, axis=(0, 1))
-        variance = jnp.sum(weight * (seen - mean[None, None]) ** 2, axis=(0, 1))
-        share = -jnp.expm1(count * math.log1p(-rate))  # without a loss of digits
-        shift = mean - self.mean
-        return Statistics(
-            self.mean + share * shift, (1.0 - share) * (self.variance + share * shift**2) + share * variance
-        )
+def show(moments: Moments, seen: Float[Array, "*batch seen"]) -> Float[Array, "*batch seen"]:
+    """Observations as the networks see them."""
+    return moments.normalise(seen, in_root=1e-8)
 
 
-def fresh_statistics(size: int) -> Statistics:
-    """Before anything is seen."""
-    return Statistics(jnp.zeros(size), jnp.ones(size))
+def follow_moments(
+    moments: Moments, seen: Float[Array, "decisions worlds seen"], valid: Bool[Array, "decisions worlds"], rate: float
+) -> Moments:
+    """The moments after all these observations.
+
+    One observation o moves m by rate (o - m), and v to (1 - rate) (v + rate (o - m)^2). Of n that come side by side
+    none is the first, so they count alike: together they have the share 1 - (1 - rate)^n.
+    """
+    share = -jnp.expm1(jnp.sum(valid) * math.log1p(-rate))  # without a loss of digits
+    return moments.merge(moments_of(seen, valid), share)
 
 
-class Learner(Protocol):
-    """Chooses skills and learns to; observations arrive as the statistics show them."""
+class ControllerLearner(Protocol):
+    """Chooses skills and learns to. Observations arrive normalised by the running moments."""
 
     @property
-    def sees(self) -> int:
-        """How many numbers."""
+    def obs_dim(self) -> int:
+        """Entries of what it sees."""
         ...
 
     def init(self, key: Key[Array, ""]) -> Any: ...
@@ -73,7 +56,7 @@ class Learner(Protocol):
         """What choosing needs of the state."""
         ...
 
-    def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Chosen:
+    def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
         """A skill drawn for every world, and a note for `learn`."""
         ...
 
@@ -82,13 +65,13 @@ class Learner(Protocol):
         ...
 
     def memory(self) -> Any:
-        """What it remembers of earlier epochs; nothing yet."""
+        """The decisions of earlier epochs that it keeps; none yet."""
         ...
 
     def learn(
-        self, state: Any, memory: Any, turns: Turns, statistics: Statistics, key: Key[Array, ""]
+        self, state: Any, memory: Any, decisions: Decisions, moments: Moments, key: Key[Array, ""]
     ) -> tuple[Any, Any, Metrics]:
-        """The gradient steps of an epoch that has brought these turns of one seed, [turns, worlds, ...], raw."""
+        """The gradient steps of an epoch with these decisions of one seed, [decisions, worlds, ...], raw."""
         ...
 
 
@@ -98,13 +81,13 @@ class SacLearner:
 
     sac: Sac
     skills: SkillSpace
-    setting: Setting
-    turns: int
+    setting: ControllerSetting
+    decisions: int
     """Of an epoch, at most."""
     scale: float
 
     @property
-    def sees(self) -> int:
+    def obs_dim(self) -> int:
         return self.sac.obs_dim
 
     def init(self, key: Key[Array, ""]) -> SacState:
@@ -113,9 +96,9 @@ class SacLearner:
     def policy(self, state: SacState) -> Any:
         return state.policy
 
-    def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Chosen:
+    def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
         action, _ = sample_actions(policy, seen, _no_skill(seen), key)
-        return Chosen(self._skill(action), action)
+        return Choice(self._skill(action), action)
 
     def decide(self, policy: Any, seen: Float[Array, "worlds seen"]) -> Float[Array, "worlds skill"]:
         return self._skill(mode_actions(policy, seen, _no_skill(seen)))
@@ -126,21 +109,22 @@ class SacLearner:
     def memory(self) -> Any:
         seen, action, nothing = jnp.zeros(self.sac.obs_dim), jnp.zeros(self.sac.action_dim), jnp.zeros(())
         one: Any = Batch(seen, jnp.zeros(0), action, nothing, seen, jnp.zeros((), bool))
-        return replays.empty(one, self.turns * self.setting.collections)
+        return replays.empty(one, self.decisions * self.setting.collections)
 
     def learn(
-        self, state: SacState, memory: Any, turns: Turns, statistics: Statistics, key: Key[Array, ""]
+        self, state: SacState, memory: Any, decisions: Decisions, moments: Moments, key: Key[Array, ""]
     ) -> tuple[SacState, Any, Metrics]:
         config, setting = self.sac.config, self.setting
-        over = turns.terminated | turns.truncated if config.time_limit_is_terminal else turns.terminated
-        happened: Any = Batch(turns.seen, _no_skill(turns.seen), turns.chosen.note, turns.reward, turns.seen_next, over)
+        over = decisions.terminated | decisions.truncated if config.time_limit_is_terminal else decisions.terminated
+        seen, seen_next = decisions.seen, decisions.seen_next
+        happened: Any = Batch(seen, _no_skill(seen), decisions.choice.note, decisions.reward, seen_next, over)
         kept = self.memory() if setting.collections == 1 else memory
-        kept = replays.append_valid(kept, all_worlds(happened), turns.valid.reshape(-1))
+        kept = replays.append_valid(kept, all_worlds(happened), decisions.valid.reshape(-1))
 
         def step(state: SacState, key: Key[Array, ""]) -> tuple[SacState, Metrics]:
             draw, noise = jax.random.split(key)
-            batch: Any = replays.take(kept, _rows(kept, draw, setting.batch, self.turns))
-            batch = batch._replace(obs=statistics.shown(batch.obs), next_obs=statistics.shown(batch.next_obs))
+            batch: Any = replays.take(kept, _rows(kept, draw, setting.batch, self.decisions))
+            batch = batch._replace(obs=show(moments, batch.obs), next_obs=show(moments, batch.next_obs))
             state, metrics = self.sac.update(state, batch, noise)
             return self.sac.move_targets(state) if config.target_update == "step" else state, metrics
 
@@ -154,11 +138,11 @@ class PpoLearner:
     """Over discrete skills: an action is the number of a skill."""
 
     ppo: Ppo
-    setting: Setting
-    turns: int
+    setting: ControllerSetting
+    decisions: int
 
     @property
-    def sees(self) -> int:
+    def obs_dim(self) -> int:
         return self.ppo.obs_dim
 
     def init(self, key: Key[Array, ""]) -> PpoState:
@@ -167,9 +151,9 @@ class PpoLearner:
     def policy(self, state: PpoState) -> Any:
         return state.networks.policy
 
-    def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Chosen:
+    def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
         action, log_prob = sample_choices(policy, seen, key)
-        return Chosen(jax.nn.one_hot(action, self.ppo.choices), (action, log_prob))
+        return Choice(jax.nn.one_hot(action, self.ppo.choices), (action, log_prob))
 
     def decide(self, policy: Any, seen: Float[Array, "worlds seen"]) -> Float[Array, "worlds skill"]:
         return jax.nn.one_hot(likeliest_choices(policy, seen), self.ppo.choices)
@@ -178,32 +162,34 @@ class PpoLearner:
         return ()
 
     def learn(
-        self, state: PpoState, memory: Any, turns: Turns, statistics: Statistics, key: Key[Array, ""]
+        self, state: PpoState, memory: Any, decisions: Decisions, moments: Moments, key: Key[Array, ""]
     ) -> tuple[PpoState, Any, Metrics]:
-        seen, seen_next = (jax.vmap(statistics.shown)(x) for x in (turns.seen, turns.seen_next))
-        over = turns.terminated | turns.truncated  # as in SAC, no value is expected beyond the time limit
-        action, log_prob = turns.chosen.note
-        played = Episodes(seen, action, log_prob, turns.reward, seen_next, over, over)
+        seen, seen_next = show(moments, decisions.seen), show(moments, decisions.seen_next)
+        over = decisions.terminated | decisions.truncated  # as in SAC, no value is expected beyond the time limit
+        action, log_prob = decisions.choice.note
+        played = Episodes(seen, action, log_prob, decisions.reward, seen_next, over, over)
         happened = all_worlds(self.ppo.judged(state, played))
-        empty = replays.empty(jax.tree.map(lambda x: x[0], happened), self.turns)
-        kept = replays.append_valid(empty, happened, turns.valid.reshape(-1))
+        empty = replays.empty(jax.tree.map(lambda x: x[0], happened), self.decisions)
+        kept = replays.append_valid(empty, happened, decisions.valid.reshape(-1))
 
         def step(state: PpoState, key: Key[Array, ""]) -> tuple[PpoState, Metrics]:
-            batch: Any = replays.take(kept, _rows(kept, key, self.setting.batch, self.turns))
+            batch: Any = replays.take(kept, _rows(kept, key, self.setting.batch, self.decisions))
             return self.ppo.update(state, PpoBatch(*batch))
 
         state, metrics = jax.lax.scan(step, state, jax.random.split(key, self.setting.steps))
         return state, (), jax.tree.map(jnp.mean, metrics)
 
 
-def make_learner(parts: Setup, game: Game, setting: Setting, hold: int) -> SacLearner | PpoLearner:
+def make_learner(
+    parts: Setup, setup: TaskSetup, setting: ControllerSetting, option_length: int
+) -> SacLearner | PpoLearner:
     """The learner of a setting for these skills and this task."""
-    seen = parts.world.spec.obs_dim + game.task.entries
-    turns = setting.episodes * -(-game.task.horizon // hold)
+    seen = parts.world.spec.obs_dim + setup.task.entries
+    decisions = setting.episodes * -(-setup.task.horizon // option_length)
     if isinstance(setting.learner, PpoConfig):
-        return PpoLearner(Ppo(setting.learner, seen, parts.skills.size), setting, turns)
+        return PpoLearner(Ppo(setting.learner, seen, parts.skills.size), setting, decisions)
     scale = 1.0 if parts.config.skills.kind == "box" else LARGEST_SKILL
-    return SacLearner(Sac(setting.learner, seen, 0, parts.skills.size), parts.skills, setting, turns, scale)
+    return SacLearner(Sac(setting.learner, seen, 0, parts.skills.size), parts.skills, setting, decisions, scale)
 
 
 def _no_skill(seen: Float[Array, "*batch seen"]) -> Float[Array, "*batch 0"]:

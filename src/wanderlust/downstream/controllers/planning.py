@@ -1,4 +1,4 @@
-"""DADS plans: it looks for the skill whose foreseen course keeps nearest to the goal, and holds it for a while.
+"""DADS plans: it looks for the skill whose foreseen course keeps nearest to the goal, which then acts for a while.
 
 Model-predictive path integral control over the skill dynamics (Sharma et al., ICLR 2020), with the numbers of the
 authors' code and its horizon of one skill. Their skills lie in [-1, 1]^d; ours are normal, so candidates go up to 2.
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from wanderlust.downstream.controllers.playing import Chosen, Hand
+from wanderlust.downstream.controllers.options import Choice, HighLevelPolicy
 from wanderlust.downstream.settings import LARGEST_SKILL
 from wanderlust.errors import UserError
 from wanderlust.methods import Method
@@ -19,8 +19,8 @@ from wanderlust.methods.views import with_position
 from wanderlust.runs.learned import Learned
 from wanderlust.train import Setup, actions
 
-HOLD = 10
-"""Control steps that a skill is held, and that its course is foreseen."""
+OPTION_LENGTH = 10
+"""Control steps that a skill acts, and that its course is foreseen."""
 CANDIDATES, REFINEMENTS = 50, 10
 VARIANCE = 1.5
 """Of candidates around the mean; it is not refined."""
@@ -28,21 +28,24 @@ SHARPNESS = 10.0
 """Candidates count by exp(SHARPNESS (reward - best reward))."""
 
 
-def planning_hand(parts: Setup) -> Hand:
-    """Plans anew whenever a skill has been held. Its player is a `Learned` of DADS."""
+def planning_policy(parts: Setup) -> HighLevelPolicy:
+    """Plans a skill for every option. Its parameters are a `Learned` of DADS."""
     if not parts.method.plans:
         raise UserError(f"planning needs the skill dynamics of dads; these skills are of {parts.config.method}")
     method, skills = parts.method, parts.skills
 
-    def choose(learned: Learned, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Chosen:
+    def choose(learned: Learned, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
         obs, goal = jnp.split(seen, [parts.world.spec.obs_dim], axis=1)
         if isinstance(skills, DiscreteSkills):
             every = jnp.broadcast_to(skills.all()[None], (len(obs), skills.count, skills.count))
             best = jnp.argmax(rewards(parts, method, learned.method, obs, goal, every, steps=1), axis=1)
-            return Chosen(jax.nn.one_hot(best, skills.count))
-        return Chosen(refined(parts, method, learned.method, obs, goal, key))
+            return Choice(jax.nn.one_hot(best, skills.count))
+        return Choice(refined(parts, method, learned.method, obs, goal, key))
 
-    return Hand(choose, lambda learned, obs, skill: actions(parts, learned.policy, obs, skill), HOLD)
+    def act(learned: Learned, obs: Array, skill: Array) -> Array:
+        return actions(parts, learned.policy, obs, skill)
+
+    return HighLevelPolicy(choose, act, OPTION_LENGTH)
 
 
 def refined(
@@ -55,7 +58,7 @@ def refined(
     def refine(mean: Float[Array, "worlds skill"], key: Key[Array, ""]) -> tuple[Array, None]:
         spread = jnp.sqrt(VARIANCE) * jax.random.normal(key, shape)
         tried = jnp.clip(mean[:, None] + spread, -LARGEST_SKILL, LARGEST_SKILL)
-        weight = jax.nn.softmax(SHARPNESS * rewards(parts, method, state, obs, goal, tried, HOLD), axis=1)
+        weight = jax.nn.softmax(SHARPNESS * rewards(parts, method, state, obs, goal, tried, OPTION_LENGTH), axis=1)
         return jnp.sum(weight[..., None] * tried, axis=1), None
 
     start = jax.random.normal(first, (len(obs), parts.skills.size))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from wanderlust.downstream.controllers.playing import Chosen, Game, Hand, make_play, returns
+from wanderlust.downstream.controllers.options import Choice, HighLevelPolicy, TaskSetup, make_option_rollout, returns
 from wanderlust.downstream.tasks import GoalTask
 from wanderlust.envs import WorldState
 from wanderlust.runs.learned import Learned, choose_skill
@@ -19,7 +19,7 @@ from wanderlust.train import Setup, actions, make_player, sample_skills
 
 
 class Followed(NamedTuple):
-    """What came of a batch of episodes."""
+    """The result of a batch of episodes."""
 
     returns: Float[Array, " episodes"]
     skill_norm: Float[Array, ""]
@@ -29,35 +29,38 @@ class Followed(NamedTuple):
 def act_towards(
     parts: Setup, learned: Learned, state: WorldState, goal: Float[Array, "worlds xy"]
 ) -> tuple[Float[Array, "worlds action"], Float[Array, "worlds skill"]]:
-    """What a batch of worlds does, each towards its goal: the mode action of the chosen skill, and the skill."""
+    """The mode actions of the skills towards the goals of a batch of worlds, and the skills."""
     obs = jax.vmap(parts.world.observe)(state)
     skill = choose_skill(parts, learned, obs, goal)
     return actions(parts, learned.policy, obs, skill), skill
 
 
-def zero_shot_hand(parts: Setup) -> Hand:
-    """Chooses the skill towards the goal anew at every step. Its player is a `Learned`."""
+def zero_shot_policy(parts: Setup) -> HighLevelPolicy:
+    """Chooses the skill towards the goal anew at every step. Its parameters are a `Learned`."""
 
-    def choose(learned: Learned, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Chosen:
+    def choose(learned: Learned, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
         obs, goal = jnp.split(seen, [parts.world.spec.obs_dim], axis=1)
-        return Chosen(choose_skill(parts, learned, obs, goal))
+        return Choice(choose_skill(parts, learned, obs, goal))
 
-    return Hand(choose, lambda learned, obs, skill: actions(parts, learned.policy, obs, skill), hold=1)
+    return HighLevelPolicy(choose, lambda learned, obs, skill: actions(parts, learned.policy, obs, skill), 1)
 
 
 def follow(parts: Setup, learned: Learned, task: GoalTask, episodes: int, key: Key[Array, ""]) -> Followed:
-    """Play a goal task; `learned` is one seed's. Where the engine compiles, so does this."""
-    hand = zero_shot_hand(parts)
-    ours = Hand(lambda _, *seen: hand.choose(learned, *seen), lambda _, *seen: hand.act(learned, *seen), hand.hold)
-    turns = make_play(Game(task, task.arrange(parts.world), parts.engine), ours)((), key[None], episodes)
-    norms = jnp.linalg.norm(turns.chosen.skill, axis=-1)
-    return Followed(returns(turns)[0], jnp.sum(norms * turns.valid) / jnp.sum(turns.valid))
+    """Episodes of a goal task; `learned` is one seed's. Where the engine compiles, so does this."""
+    setup = TaskSetup(task, task.arrange(parts.world), parts.engine)
+    policy = zero_shot_policy(parts)
+    ours = HighLevelPolicy(
+        lambda _, *seen: policy.choose(learned, *seen), lambda _, *seen: policy.act(learned, *seen), 1
+    )
+    decisions = make_option_rollout(setup, ours)((), key[None], episodes)
+    norms = jnp.linalg.norm(decisions.choice.skill, axis=-1)
+    return Followed(returns(decisions)[0], jnp.sum(norms * decisions.valid) / jnp.sum(decisions.valid))
 
 
 # --- what the skills' own speed allows --------------------------------------------------------------------------------
 
 
-class Reach(NamedTuple):
+class ReachBound(NamedTuple):
     """How far skills get in the time that a goal has, and which share of the goals that covers."""
 
     speed: float
@@ -70,14 +73,14 @@ class Reach(NamedTuple):
     """What an episode would earn that reaches exactly these."""
 
 
-def within_reach(task: GoalTask, speed: float, draws: int = 100_000) -> Reach:
+def within_reach(task: GoalTask, speed: float, draws: int = 100_000) -> ReachBound:
     """Which goals a body could reach that goes straight there at this speed: a share of goals as they are drawn."""
     here = jnp.zeros(1 + max(task.position_dims))
     keys = jax.random.split(jax.random.key(0), draws)
     goals = np.asarray(jax.jit(jax.vmap(lambda key: task.begin(here, key).goal))(keys))
     distance = speed * task.slot + task.radius
     share = float(np.mean(np.linalg.norm(goals, axis=1) <= distance))
-    return Reach(speed, distance, share, share * task.goals * task.reward)
+    return ReachBound(speed, distance, share, share * task.goals * task.reward)
 
 
 def skill_speed(

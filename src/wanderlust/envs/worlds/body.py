@@ -53,6 +53,8 @@ class Body(abc.ABC):
     """Physics steps of one control step."""
     episode_length: ClassVar[int] = 200
     """Control steps, unless the configuration says otherwise."""
+    option_length: ClassVar[int] = 25
+    """Control steps that a high-level policy lets a skill act before it chooses another."""
     groups: ClassVar[Groups] = Groups(position=(0, 1))
     """Names of observation entries, at least `position`: the plane (or line) that is drawn and counted in bins."""
     position_noise: ClassVar[float] = 0.0

@@ -38,6 +38,7 @@ class Humanoid(Body):
 
     summary = "a walking body that must not fall (47-D state, 17-D action, 1,000 steps of 0.015 s)"
     episode_length = 1000
+    option_length = 125
     groups = Groups(position=(0, 1), orientation=(3, 4, 5, 6))
     position_noise, velocity_noise = 0.01, 0.01
     statistics = (MEAN, STD)

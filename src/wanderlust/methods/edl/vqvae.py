@@ -13,6 +13,7 @@ import optax
 from jaxtyping import Array, Float, Int, Key
 
 from wanderlust.config import StagedConfig, require, require_at_least, require_positive
+from wanderlust.rl.moments import Moments, moments_of
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 
 FARTHEST = 5.0
@@ -64,13 +65,6 @@ class VqVae(NamedTuple):
     codebook: Float[Array, "codes code"]
 
 
-class Scale(NamedTuple):
-    """Mean and standard deviation of every entry: the networks see standardised states, errors are those of states."""
-
-    mean: Float[Array, " obs"]
-    std: Float[Array, " obs"]
-
-
 class Fit(NamedTuple):
     """A VQ-VAE that is being learned."""
 
@@ -93,18 +87,14 @@ def init(config: EdlConfig, codes: int, obs_dim: int, key: Key[Array, ""]) -> Fi
     return Fit(model, _optimizer(config).init(model), key)
 
 
-def scale_of(states: States) -> Scale:
-    """The statistics of the states there are."""
-    there = (jnp.arange(len(states.obs)) < states.size)[:, None]
-    count = jnp.maximum(states.size, 1)
-    mean = jnp.sum(jnp.where(there, states.obs, 0.0), axis=0) / count
-    variance = jnp.sum(jnp.where(there, (states.obs - mean[None]) ** 2, 0.0), axis=0) / count
-    return Scale(mean, jnp.sqrt(variance))
+def moments_of_states(states: States) -> Moments:
+    """Of the states there are: the networks see standardised states, errors are those of states."""
+    return moments_of(states.obs, jnp.arange(len(states.obs)) < states.size, divide_last=True)
 
 
-def encode(model: VqVae, scale: Scale, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
+def encode(model: VqVae, moments: Moments, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
     """Before it is put in place of the nearest code."""
-    standardised = (obs - scale.mean[None]) / (scale.std[None] + 1e-6)
+    standardised = moments.normalise(obs, on_root=1e-6)
     return jax.vmap(model.encoder)(jnp.clip(standardised, -FARTHEST, FARTHEST))
 
 
@@ -113,25 +103,25 @@ def nearest(codebook: Float[Array, "codes code"], encoded: Float[Array, "batch c
     return jnp.argmin(jnp.sum((encoded[:, None] - codebook[None]) ** 2, axis=2), axis=1)
 
 
-def decode(model: VqVae, scale: Scale, code: Float[Array, "batch code"]) -> Float[Array, "batch obs"]:
+def decode(model: VqVae, moments: Moments, code: Float[Array, "batch code"]) -> Float[Array, "batch obs"]:
     """The states that codes stand for."""
-    return scale.mean[None] + scale.std[None] * jax.vmap(model.decoder)(code)
+    return moments.restore(jax.vmap(model.decoder)(code))
 
 
 # --- loss and update -------------------------------------------------------------------------------------------
 
 
 def loss(
-    model: VqVae, scale: Scale, obs: Float[Array, "batch obs"], commitment: float
+    model: VqVae, moments: Moments, obs: Float[Array, "batch obs"], commitment: float
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """||s - rebuilt||^2 + ||sg(e) - c||^2 + commitment ||e - sg(c)||^2, averaged over the batch; and the first of them.
 
     e is an encoded state, c the code nearest to it. The decoder's gradient passes to the encoder as if e were c.
     """
-    encoded = encode(model, scale, obs)
+    encoded = encode(model, moments, obs)
     code = model.codebook[nearest(model.codebook, encoded)]
     straight_through = encoded + jax.lax.stop_gradient(code - encoded)
-    error = _squared(obs, decode(model, scale, straight_through))
+    error = _squared(obs, decode(model, moments, straight_through))
     codes_follow = _squared(jax.lax.stop_gradient(encoded), code)
     encoder_commits = _squared(encoded, jax.lax.stop_gradient(code))
     return error + codes_follow + commitment * encoder_commits, error
@@ -143,13 +133,13 @@ def _squared(a: Float[Array, "batch n"], b: Float[Array, "batch n"]) -> Float[Ar
 
 def fit(config: EdlConfig, states: States, fitted: Fit, steps: Int[Array, ""]) -> tuple[Fit, Float[Array, ""]]:
     """So many gradient steps, on batches drawn with replacement; and the mean error of a state over them."""
-    scale, optimizer = scale_of(states), _optimizer(config)
+    moments, optimizer = moments_of_states(states), _optimizer(config)
 
     def step(_: int, carry: tuple[Fit, Float[Array, ""]]) -> tuple[Fit, Float[Array, ""]]:
         (model, opt, key), total = carry
         key, draw = jax.random.split(key)
         obs = states.obs[jax.random.randint(draw, (config.code_batch,), 0, states.size)]
-        (_, error), grads = jax.value_and_grad(loss, has_aux=True)(model, scale, obs, config.commitment)
+        (_, error), grads = jax.value_and_grad(loss, has_aux=True)(model, moments, obs, config.commitment)
         updates, opt = optimizer.update(grads, opt)
         return Fit(optax.apply_updates(model, updates), opt, key), total + error
 
@@ -177,9 +167,9 @@ class Summary(NamedTuple):
 
 def summed_up(model: VqVae, states: States) -> Summary:
     """The goals, and how well they stand for the states."""
-    scale = scale_of(states)
+    moments = moments_of_states(states)
     there, count = jnp.arange(len(states.obs)) < states.size, jnp.maximum(states.size, 1)
-    goals, code = decode(model, scale, model.codebook), nearest(model.codebook, encode(model, scale, states.obs))
+    goals, code = decode(model, moments, model.codebook), nearest(model.codebook, encode(model, moments, states.obs))
     share = jnp.zeros(len(goals)).at[code].add(there / count)
     spread = jnp.sum(jnp.where(there, jnp.sum((states.obs - goals[code]) ** 2, axis=1), 0.0)) / count
     return Summary(goals, share, spread)

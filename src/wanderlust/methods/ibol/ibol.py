@@ -21,8 +21,11 @@ from wanderlust.methods.base import FirstStage, GoalRule, HighLevelMethod, LastS
 from wanderlust.methods.ibol.linearizer import LinearizerConfig
 from wanderlust.methods.ibol.nets import BetaPolicy, Normal, TrajectoryEncoder, init_beta_policy, init_encoder
 from wanderlust.methods.skills import ContinuousSkills, SkillSpace
+from wanderlust.rl.moments import Moments, moments_of, unit_moments
 from wanderlust.rl.sac import frozen
 
+SMALLEST = 1e-8
+"""Added to the standard deviations by which networks see states."""
 AT_ONCE = 65_536
 """Densities of `surprise` that are computed together: one after the other a GPU would wait for most of the time."""
 
@@ -103,23 +106,11 @@ class Networks(NamedTuple):
     encoder: TrajectoryEncoder
 
 
-class Statistics(NamedTuple):
-    """Running mean and variance of the states that decisions are made in."""
-
-    mean: Float[Array, " obs"]
-    variance: Float[Array, " obs"]
-
-    def see(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
-        """An observation as all three networks see it."""
-        lead = (1,) * (obs.ndim - 1)
-        return (obs - self.mean.reshape(*lead, -1)) / (jnp.sqrt(self.variance).reshape(*lead, -1) + 1e-8)
-
-
 class IbolState(NamedTuple):
     """Networks, what they see states by, and the optimiser."""
 
     networks: Networks
-    statistics: Statistics
+    statistics: Moments
     opt: optax.OptState
 
 
@@ -127,7 +118,7 @@ class GoalPolicy(NamedTuple):
     """What sets subgoals: one of the two policies, and how it sees states."""
 
     policy: BetaPolicy
-    statistics: Statistics
+    statistics: Moments
 
 
 class Terms(NamedTuple):
@@ -174,8 +165,7 @@ class Ibol(HighLevelMethod):
             init_beta_policy(skill, *sizes),
             init_encoder(encoder, obs_dim, self.skills.size, self.config.hidden),
         )
-        statistics = Statistics(jnp.zeros(obs_dim), jnp.ones(obs_dim))
-        return IbolState(networks, statistics, self._optimizer.init(networks))
+        return IbolState(networks, unit_moments(obs_dim), self._optimizer.init(networks))
 
     def start_last_stage(self, first: FirstStage) -> LastStageStart:
         """An upper level that has learned nothing, over the linearizer of the same seed."""
@@ -195,7 +185,7 @@ class Ibol(HighLevelMethod):
         self, policy: GoalPolicy, obs: Float[Array, " obs"], skill: Float[Array, " skill"], key: Key[Array, ""] | None
     ) -> Float[Array, " goal"]:
         """The goal set in a state: the likeliest, or one that is drawn if there is a key."""
-        goals = policy.policy(policy.statistics.see(obs), skill)
+        goals = policy.policy(policy.statistics.normalise(obs, on_root=SMALLEST), skill)
         return goals.mode() if key is None else goals.sample(key)
 
     # --- reward ------------------------------------------------------------------------------------------------
@@ -257,7 +247,7 @@ class Ibol(HighLevelMethod):
 
     def learn(self, state: IbolState, batch: Trajectories, key: Key[Array, ""]) -> tuple[IbolState, Metrics]:
         """One gradient step of all three networks."""
-        seen = batch._replace(obs=state.statistics.see(batch.obs))
+        seen = batch._replace(obs=state.statistics.normalise(batch.obs, on_root=SMALLEST))
         grads, metrics = jax.grad(self.loss, has_aux=True)(state.networks, seen, key)
         updates, opt = self._optimizer.update(grads, state.opt)
         return state._replace(networks=optax.apply_updates(state.networks, updates), opt=opt), metrics
@@ -265,14 +255,7 @@ class Ibol(HighLevelMethod):
     def update_statistics(self, state: IbolState, batch: Trajectories) -> IbolState:
         """Move the statistics by which states are seen, once all has been learned from what was seen by them."""
         keep, old = self.config.statistics_keep, state.statistics
-        weight = (batch.valid / jnp.sum(batch.valid))[..., None]
-        mean = jnp.sum(weight * batch.obs, axis=(0, 1))
-        variance = jnp.sum(weight * (batch.obs - mean[None, None]) ** 2, axis=(0, 1))
-        apart = mean - old.mean  # two groups that are apart vary more together than either does
-        moved = Statistics(
-            old.mean + (1.0 - keep) * apart,
-            keep * old.variance + (1.0 - keep) * (variance + keep * apart**2),
-        )
+        moved = old.merge(moments_of(batch.obs, batch.valid), 1.0 - keep, keep, spread="new")
         return state._replace(statistics=moved)
 
     @property
@@ -287,7 +270,8 @@ class Ibol(HighLevelMethod):
     def represent(self, state: IbolState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
         """The skill the encoder expects of a trajectory that is this one state."""
         alone = jnp.ones(1, bool)
-        means: Array = jax.vmap(lambda s: state.networks.encoder(s[None], alone).mean)(state.statistics.see(obs))
+        seen = state.statistics.normalise(obs, on_root=SMALLEST)
+        means: Array = jax.vmap(lambda s: state.networks.encoder(s[None], alone).mean)(seen)
         return means
 
     def towards(

@@ -17,6 +17,7 @@ from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
 from wanderlust.methods.base import GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace
+from wanderlust.rl.moments import Moments, moments_of
 
 # --- configuration -------------------------------------------------------------------------------------------
 
@@ -93,9 +94,7 @@ class Linearizer(Method):
     def reward(self, state: LinearizerState, batch: Transition) -> Float[Array, " batch"]:
         """The move of the whole block along the goal, per step; standardised if the configuration says so."""
         moves = self.moves(batch)
-        if not self.config.standardise:
-            return moves
-        return (moves - state.mean) / (jnp.sqrt(state.variance) + 1e-8)
+        return Moments(*state[:2]).normalise(moves, on_root=1e-8) if self.config.standardise else moves
 
     def moves(self, batch: Transition) -> Float[Array, " batch"]:
         """<s_end - s_begin, goal> / (sqrt(d) l) over the block of l steps that each transition belongs to."""
@@ -105,15 +104,9 @@ class Linearizer(Method):
 
     def update(self, state: LinearizerState, batch: Transition) -> tuple[LinearizerState, Metrics]:
         """Move the statistics; there is no network to learn."""
-        moves = self.moves(batch)
-        mean, variance = jnp.mean(moves), jnp.var(moves)
-        keep = jnp.where(state.begun, self.config.keep, 0.0)
-        moved = LinearizerState(
-            keep * state.mean + (1.0 - keep) * mean,
-            keep * state.variance + (1.0 - keep) * variance,
-            jnp.ones((), bool),
-        )
-        return moved, {"move": mean}
+        new, keep = moments_of(self.moves(batch)), jnp.where(state.begun, self.config.keep, 0.0)
+        moments = Moments(*state[:2]).merge(new, 1.0 - keep, keep, spread=None)
+        return LinearizerState(*moments, jnp.ones((), bool)), {"move": new.mean}
 
     # --- downstream --------------------------------------------------------------------------------------------
 

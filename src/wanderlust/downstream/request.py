@@ -21,8 +21,8 @@ SEEDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class Wish:
-    """What is asked for; None is what is usual."""
+class Request:
+    """What is asked for; None is the default."""
 
     task: AnyTask
     controller: str
@@ -38,7 +38,7 @@ class Wish:
 
 
 def usual_seeds(source: Run) -> int:
-    """How many controllers, where nobody says: as many as the skills have seeds, or a few where they have one."""
+    """How many controllers by default: as many as the skills have seeds, or a few where they have one."""
     return source.config.seeds if source.config.seeds > 1 else SEEDS
 
 
@@ -47,9 +47,9 @@ def result_folder(source: Run, task: str, controller: str) -> Path:
     return source.results / "downstream" / f"{task}-{controller}"
 
 
-def check(wish: Wish, source: Run) -> None:
+def check(request: Request, source: Run) -> None:
     """Refuse what does not go together, in one line."""
-    task, controller, config = wish.task, wish.controller, source.config
+    task, controller, config = request.task, request.controller, source.config
     name, discrete = config.method.name, config.skills.kind == "discrete"
     method = make_method(config.method, make_skills(config.skills))
     if controller not in CONTROLLERS:
@@ -71,22 +71,22 @@ def check(wish: Wish, source: Run) -> None:
         raise UserError(f"{name} has no skill for a goal at once: use --controller {instead} instead")
     if controller not in LEARNING:
         for name in ("recipe", "epochs", "worlds", "measure_only", "resume"):
-            if getattr(wish, name):
+            if getattr(request, name):
                 flag = name.replace("_", "-")
                 raise UserError(f"--{flag} is for controllers that learn, {' and '.join(LEARNING)}; leave it out")
     for name in ("seeds", "epochs", "worlds", "hold", "episodes"):
-        value = getattr(wish, name)
+        value = getattr(request, name)
         if value is not None and value < 1:
             raise UserError(f"--{name} is {value}; it must be at least 1")
-    if not 0 <= wish.seed < 2**31:
-        raise UserError(f"--seed is {wish.seed}; it must be in [0, 2^31)")
-    if wish.hold is not None and controller in ("zero-shot", "mppi"):
+    if not 0 <= request.seed < 2**31:
+        raise UserError(f"--seed is {request.seed}; it must be in [0, 2^31)")
+    if request.hold is not None and controller in ("zero-shot", "mppi"):
         raise UserError(f"--hold is not for --controller {controller}, which has a rhythm of its own; leave it out")
     decided = ("recipe", "seeds", "epochs", "worlds", "hold")
-    given = [name for name in decided if getattr(wish, name) is not None] + ["seed"] * (wish.seed != 0)
-    if wish.measure_only and wish.resume:
+    given = [name for name in decided if getattr(request, name) is not None] + ["seed"] * (request.seed != 0)
+    if request.measure_only and request.resume:
         raise UserError("--resume goes on learning and --measure-only does not learn: choose one")
-    if wish.measure_only and given:
+    if request.measure_only and given:
         raise UserError(f"--measure-only measures what was learned as it was learned; leave out --{given[0]}")
-    if wish.resume and given:
+    if request.resume and given:
         raise UserError(f"--resume goes on as it was begun; leave out --{given[0]}")
