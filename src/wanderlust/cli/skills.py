@@ -2,13 +2,14 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional, UseAppendAction, arg
 
+from wanderlust.cli.flags import as_changes
 from wanderlust.cli.reports import EXIT_BROKEN, refuse, report_evaluation, train_and_report
 from wanderlust.config import Engine
 from wanderlust.errors import UserError
@@ -35,10 +36,6 @@ class Discover:
     """Learn continuous skills of this many dimensions (the default, with 2)."""
     discrete: Annotated[int | None, arg(metavar="N")] = None
     """Learn this many discrete skills instead."""
-    seed: Annotated[int | None, arg(metavar="K")] = None
-    """The (first) seed; 0 unless said."""
-    seeds: Annotated[int | None, arg(metavar="N")] = None
-    """Train this many seeds side by side: K, K + 1, ...; 1 unless said."""
     recipe: str = "laptop"
     """Whose numbers: laptop (CPU cores), fast (a GPU), or paper for the published setting."""
     config: Annotated[Path | None, arg(metavar="FILE")] = None
@@ -56,28 +53,28 @@ class Discover:
     """Stop after about this many seconds, with checkpoint and evaluation."""
     budget_steps: Annotated[int | None, arg(metavar="N")] = None
     """Train for this many environment steps per seed (rounded up to whole epochs)."""
-    driver: Literal["fused", "split"] | None = None
-    """How to run: fused (one compiled program) or split (worlds on the host); by default what suits the engine."""
-    engine: Engine | None = None
-    """What moves the worlds: c (MuJoCo on CPU cores), warp (MuJoCo on a GPU), jax (worlds that are a formula), or auto
-    for the best that is there; by default the recipe's."""
+    changes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """The flags made from the configuration (`flags.py`)."""
 
     def run(self, console: Console) -> int:
         from wanderlust import api
 
-        changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
+        typed = as_changes(self.changes)
+        plain = [field for field in dataclasses.fields(self) if field.name != "changes"]
+        given = [*(field.name for field in plain if getattr(self, field.name) != field.default), *typed]
         if self.config is not None:
             decided = {"env", "method", "skills", "discrete", "recipe"}
-            refuse(changed, set(changed) - decided, "--config decides what is learned and how")
+            refuse(given, set(given) - decided, "--config decides what is learned and how")
         api.check_budget(self.budget_seconds)
         if self.resume is not None:
             allowed = {"resume", "budget_seconds", "engine"}
-            refuse(changed, allowed, "--resume goes on with a run as it was configured")
-            run = api.open_to_resume(self.resume, self.engine)
+            refuse(given, allowed, "--resume continues a run as it was configured")
+            run = api.open_to_resume(self.resume, self.changes.get("engine"))
         else:
-            elsewhere = ("out", "begin_with", "resume", "budget_seconds")
-            options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in elsewhere}
-            run = api.start_run(api.configure(**options), self.out, self.begin_with)
+            elsewhere = ("out", "begin_with", "resume", "budget_seconds", "set")
+            options = {field.name: getattr(self, field.name) for field in plain if field.name not in elsewhere}
+            changes = (*self.set, *(f"{name}={value}" for name, value in typed.items()))
+            run = api.start_run(api.configure(**options, set=changes), self.out, self.begin_with)
         return train_and_report(console, run, self.budget_seconds)
 
 
