@@ -7,27 +7,26 @@ import itertools
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, Union
+from typing import Any
 
 import tyro
 from rich.console import Console
-from tyro.conf import subcommand
 
-from wanderlust.cli.flags import COMPLETION, flag_names, with_flags
-from wanderlust.cli.goals import Downstream, Reach
+from wanderlust.cli.flags import COMPLETION, flag_names, one_of, with_flags
+from wanderlust.cli.goals import Downstream, ReachGoals
 from wanderlust.cli.reports import EXIT_INTERRUPTED, EXIT_USER_ERROR
-from wanderlust.cli.skills import Discover, Evaluate, Export, List, Publish, Replay
-from wanderlust.cli.studies import Bench, Reproduce
+from wanderlust.cli.skills import Discover, Evaluate, Export, List, Publish, ReplayStep
+from wanderlust.cli.studies import ITEMS, Bench, Reproduce
 from wanderlust.errors import UserError
 
 COMMANDS: dict[str, Any] = {
     "discover": Discover,
     "evaluate": Evaluate,
-    "reach": Reach,
+    "reach": ReachGoals,
     "downstream": Downstream,
     "export": Export,
     "publish": Publish,
-    "replay": Replay,
+    "replay": ReplayStep,
     "reproduce": Reproduce,
     "bench": Bench,
     "list": List,
@@ -48,7 +47,7 @@ def _parse(argv: Sequence[str]) -> Any:
     try:
         with contextlib.redirect_stderr(complaint):
             made, unknown = tyro.cli(
-                Union[tuple(Annotated[one, subcommand(name)] for name, one in commands.items())],  # noqa: UP007
+                one_of(commands),
                 prog="wanderlust",
                 args=argv,
                 description=ABOUT,
@@ -72,12 +71,14 @@ def _command(argv: Sequence[str]) -> tuple[list[str], Any]:
     """The words that name a command, and its class."""
     words: list[str] = []
     kind, choices = None, COMMANDS
-    for word in itertools.takewhile(lambda word: choices and not word.startswith("-"), argv):
+    for word in itertools.takewhile(lambda word: not word.startswith("-"), argv):
+        if not choices:
+            break
         if word not in choices:
             raise UserError(f"there is no {' '.join([*words, word])}; known: {', '.join(choices)}; {_see(words)}")
         words.append(word)
         kind = choices[word]
-        choices = getattr(kind, "ITEMS", {})
+        choices = ITEMS if kind is Reproduce else {}
     return words, kind
 
 

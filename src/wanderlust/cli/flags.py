@@ -5,14 +5,15 @@ command line names. Neither is imported until it is needed, so that `--help` alo
 """
 
 import dataclasses
+import itertools
 import json
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, Union
 
 import docstring_parser
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, arg, subcommand
 
 from wanderlust.cli.interim import METHODS, section_of
 from wanderlust.config import EnvConfig, MethodConfig, RunConfig, from_json
@@ -25,12 +26,18 @@ NOT_FLAGS = ("name", "recipe")
 
 def with_flags(command: Any, argv: Sequence[str]) -> Any:
     """A command whose field `changes` has a flag for every field of the configuration that `argv` is about."""
-    flags = Annotated[_flags(RunConfig, _own_fields(command, argv)), arg(name="")]
+    flags: Any = Annotated[_flags(RunConfig, _own_fields(command, argv)), arg(name="")]
     made = dataclasses.make_dataclass(
         command.__name__, [("changes", flags, dataclasses.field(default_factory=dict))], bases=(command,), frozen=True
     )
     made.__doc__ = command.__doc__
     return made
+
+
+def one_of(commands: Mapping[str, Any], prefix_name: bool = True) -> Any:
+    """The type that a parser makes subcommands of."""
+    members = (Annotated[kind, subcommand(name, prefix_name=prefix_name)] for name, kind in commands.items())
+    return Union[tuple(members)]  # noqa: UP007
 
 
 def as_changes(given: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -105,7 +112,7 @@ def _own_fields(command: Any, argv: Sequence[str]) -> dict[Any, tuple[Any, ...]]
 def _named_env(command: Any, argv: Sequence[str]) -> str | None:
     """The word that names an environment: no flag, and no value of one that takes any text."""
     texts = {f"--{field.name}".replace("_", "-") for field in dataclasses.fields(command)}
-    pairs = zip(argv, argv[1:], strict=False)
+    pairs = itertools.pairwise(argv)
     words = (word for before, word in pairs if before.replace("_", "-") not in texts and not word.startswith("-"))
     return next((word for word in words if word in WORLDS), None)
 

@@ -11,6 +11,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from wanderlust.cli.flags import as_changes
 from wanderlust.cli.reports import EXIT_BROKEN, refuse, report_evaluation, train_and_report
+from wanderlust.cli.studies import ITEMS
 from wanderlust.config import Engine
 from wanderlust.errors import UserError
 
@@ -25,13 +26,15 @@ class Discover:
       wanderlust discover point --method diayn-xyo --recipe paper --out runs/xyo
       wanderlust discover ant --budget-seconds 1800         a body on the CPU cores there are
       wanderlust discover ant --recipe fast                 the same on a GPU
-      wanderlust discover --resume runs/xyo                 go on where a run was stopped
+      wanderlust discover ant --method dads --method.alternatives 50 --sac.discount 0.995
+      wanderlust discover --resume runs/xyo                 continue a run that was stopped
     """
 
     env: Annotated[Positional[str], arg(metavar="[ENV]")] = "point"
     """The environment; `wanderlust list` shows them all."""
     method: str = "lsd"
-    """The method, e.g. lsd or diayn, with an optional suffix -xy, -o or -xyo for what its networks see."""
+    """The method, e.g. lsd or diayn, with an optional suffix -xy, -o or -xyo for what its networks see. With a method
+    or an environment named, --help shows their own fields, too."""
     skills: Annotated[int | None, arg(metavar="D")] = None
     """Learn continuous skills of this many dimensions (the default, with 2)."""
     discrete: Annotated[int | None, arg(metavar="N")] = None
@@ -41,14 +44,14 @@ class Discover:
     config: Annotated[Path | None, arg(metavar="FILE")] = None
     """Start from the config.json of another run instead of a recipe."""
     set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
-    """Change one number, e.g. --set sac.discount=0.995; may be repeated."""
+    """Change one field, e.g. --set sac.discount=0.995, the same as --sac.discount 0.995; may be repeated."""
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """The folder of the run; by default runs/<date>-<time>-<what>."""
     begin_with: Annotated[Path | None, arg(metavar="RUN")] = None
     """Begin with the networks of this run, whose environment, method, skills and seeds must be the same; all other
-    numbers may differ, e.g. --set schedule.hold=50 for skills that change into each other."""
+    numbers may differ, e.g. --schedule.hold 50 for skills that change into each other."""
     resume: Annotated[Path | None, arg(metavar="RUN")] = None
-    """Go on with this run instead of starting one."""
+    """Continue this run instead of starting one."""
     budget_seconds: Annotated[float | None, arg(metavar="S")] = None
     """Stop after about this many seconds, with checkpoint and evaluation."""
     budget_steps: Annotated[int | None, arg(metavar="N")] = None
@@ -94,7 +97,7 @@ class Evaluate:
     seed: int = 0
     """Seed of the skills and starts that are tried."""
     engine: Engine = "auto"
-    """What moves the worlds; it need not be what trained them."""
+    """What steps the environments; it need not be what trained the skills."""
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
@@ -189,8 +192,8 @@ class Publish:
 
 
 @dataclasses.dataclass(frozen=True)
-class Replay:
-    """Make the step again that broke the physics of a run, and say where it goes wrong.
+class ReplayStep:
+    """Repeat the step that broke the physics of a run, and show where it goes wrong.
 
     Ends with exit code 0 if every world survives it, and 1 if one breaks down again. For example:
       wanderlust replay runs/ant/broken/epoch-00000040.safetensors
@@ -199,8 +202,9 @@ class Replay:
 
     file: Annotated[Positional[Path], arg(metavar="FILE")]
     """The file that the run wrote when it stopped."""
-    engine: Engine | None = None
-    """What moves the bodies: c (every physics step is shown) or warp; by default c, whatever the run had."""
+    engine: Engine = "auto"
+    """What steps the environments: c (every physics step is shown) or warp; auto is c, whatever the run had, and jax
+    for dynamics that are a formula."""
 
     def run(self, console: Console) -> int:
         from wanderlust.bench import breakdown
@@ -210,9 +214,10 @@ class Replay:
         devices.prepare()
         broken = breakdown.Broken.read(self.file)
         origin = broken.origin
-        engine = self.engine or ("jax" if origin.engine == "jax" else "c")
+        asked = self.engine != "auto"
+        engine: Engine = self.engine if asked else "jax" if origin.engine == "jax" else "c"
         console.print(f"{origin.env.name}, before epoch {origin.epoch}, on the engine {origin.engine}", soft_wrap=True)
-        why = "asked for" if self.engine else "it shows every physics step"
+        why = "asked for" if asked else "it shows every physics step"
         console.print(describe_engine(origin.env, engine, why), soft_wrap=True)
         survived = True
         for world in breakdown.replay(broken, engine):
@@ -241,10 +246,11 @@ class List:
     """
 
     def run(self, console: Console) -> int:
-        import wanderlust_experiments as reproduce
-        from wanderlust import methods, recipes
+        from wanderlust import recipes
+        from wanderlust.cli.interim import METHODS
         from wanderlust.downstream.tasks import TASKS
         from wanderlust.downstream.wishes import CONTROLLERS
+        from wanderlust.methods import VIEWS
         from wanderlust.registry import WORLDS
         from wanderlust.runs import zoo
 
@@ -254,12 +260,12 @@ class List:
         }
         sections = (
             ("environments", with_recipes),
-            ("methods", methods.DESCRIPTIONS),
-            ("variants of any method", {f"-{k}": v for k, v in methods.VIEWS.items()}),
+            ("methods", {name: METHODS.get(name).summary for name in METHODS.names()}),
+            ("variants of any method", {f"-{k}": v for k, v in VIEWS.items()}),
             ("recipes", recipes.DESCRIPTIONS),
             ("tasks", {name: f"in {task.env}, at most {task.horizon} steps" for name, task in TASKS.items()}),
             ("controllers", CONTROLLERS),
-            ("reproduce", reproduce.ITEMS),
+            ("reproduce", {name: kind.__doc__.partition("\n")[0] for name, kind in ITEMS.items()}),
             ("zoo", {f"{zoo.PREFIX}{name}": text for name, text in zoo.summaries().items()}),
         )
         for title, entries in sections:

@@ -4,7 +4,7 @@ Every method is a frozen dataclass of pure functions in a file of its own, in th
 reward, loss, update, what it offers downstream. Observations arrive as the method's view shows them (`views.py`).
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from jaxtyping import Array, Bool, Float, Key
 
@@ -29,6 +29,9 @@ class Trajectories(NamedTuple):
 
 class Method(Protocol):
     """Pure functions over a state that only the method understands. Methods inherit what they do not define."""
+
+    learns_network: ClassVar[bool] = True
+    """Whether `update` trains a network; without one, only the policy learns."""
 
     @property
     def block(self) -> int:

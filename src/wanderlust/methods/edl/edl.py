@@ -45,6 +45,7 @@ def without_spread(encoder: MLP) -> EdlState:
 class Edl(Method):
     """EDL of discrete skills."""
 
+    learns_network = False
     config: EdlConfig
     skills: SkillSpace
 
