@@ -16,12 +16,13 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from wanderlust import api, train
-from wanderlust.bench.speed import UpdateContestant, in_turns
 from wanderlust.config import IbolConfig, RunConfig, ScheduleConfig
 from wanderlust.envs import devices
 from wanderlust.methods import DESCRIPTIONS
 from wanderlust.runs import run
 from wanderlust.train.update import learn_all
+from wanderlust_experiments.bench.measure import interleaved
+from wanderlust_experiments.bench.updates import UpdateWorkload
 
 
 class TrajectoryUpdates:
@@ -56,11 +57,11 @@ def _random(like: Array, shape: tuple[int, ...]) -> Array:
     return jax.random.normal(jax.random.key(0), full) if like.dtype == jnp.float32 else jnp.zeros(full, like.dtype)
 
 
-def contestant(config: RunConfig, alike: ScheduleConfig, steps: int) -> UpdateContestant | TrajectoryUpdates:
+def contestant(config: RunConfig, alike: ScheduleConfig, steps: int) -> UpdateWorkload | TrajectoryUpdates:
     """A method with LSD's schedule; one that learns from whole episodes with batches of as many steps."""
     if isinstance(config.method, IbolConfig):
         return TrajectoryUpdates(config, steps, alike.sac_batch)
-    return UpdateContestant(dataclasses.replace(config, schedule=alike), steps)
+    return UpdateWorkload(dataclasses.replace(config, schedule=alike), steps)
 
 
 def main() -> None:
@@ -82,7 +83,7 @@ def main() -> None:
         own = [c for c in args.changes if not (name == "ibol" and c.startswith("schedule."))]
         config = api.configure(args.env, method=name, recipe=args.recipe, set=tuple(own))
         contestants.append(contestant(config, alike, steps))
-    rates = in_turns(contestants, args.seconds)
+    rates = interleaved(contestants, args.seconds)
     ms = {name: 1e3 / rate.summary()["median"] for name, rate in zip(args.only, rates, strict=True)}
     table = {
         "command": f"python benchmarks/method_updates.py --recipe {args.recipe} --env {args.env}",

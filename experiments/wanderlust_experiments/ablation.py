@@ -1,7 +1,7 @@
 """The ablation study of the appendix: what each component of LSD's reward is worth, measured as coverage.
 
 The paper mixes three components freely, 24 cells in all, and shows them as one figure on Ant without numbers. Every
-cell is trained with the same recipe, so cells differ in the reward alone (`study.py` trains and measures them).
+cell is trained with the same recipe, so cells differ in the reward alone (`sweeps` trains and measures them).
 """
 
 import dataclasses
@@ -14,8 +14,10 @@ from wanderlust.config import RunConfig, SkillConfig
 from wanderlust.errors import UserError
 from wanderlust.methods.ablation import FORMS, USES
 from wanderlust.recipes import DEFAULT
-from wanderlust.sweeps import study
-from wanderlust.sweeps.study import Facts, Study
+from wanderlust.sweeps import grid
+from wanderlust.sweeps.local import Trained, shared_config
+from wanderlust.sweeps.tables import Facts, Files, Study, number
+from wanderlust_experiments.figures import COVERAGES, bars
 
 
 class Cell(NamedTuple):
@@ -60,15 +62,16 @@ def reproduce(
     budget_steps: int | None = None,
     changes: tuple[str, ...] = (),
     quiet: bool = False,
-) -> tuple[dict[str, Any], str]:
-    """Train and measure the cells that the results under `out` lack; return the results, and as a table.
+) -> tuple[dict[str, Any], str, Files]:
+    """Train and measure the cells that the results under `out` lack; return the results, as a table, and their files.
 
     Runs go under `work`. A cell whose training fails is told of and left out; the next call tries it again.
     """
     cells = _chosen(only, everything)
     shared = _shared_config(env, recipe, seeds, budget_steps, changes)
-    rows = {cell.name: study.Trained(_config(shared, cell), _about(cell)) for cell in cells}
-    return study.carry_out(grid_study(out, env), rows, shared, work / env, study.EPISODES, quiet)
+    rows = {cell.name: Trained(_config(shared, cell), _about(cell)) for cell in cells}
+    shown = grid_study(out, env)
+    return *grid.carry_out(shown, rows, shared, work / env, grid.EPISODES, quiet), shown.files
 
 
 def grid_study(out: Path, env: str) -> Study:
@@ -86,13 +89,13 @@ def grid_study(out: Path, env: str) -> Study:
             "form": lambda _, cell: str(cell["form"]),
             "of": lambda _, cell: SYMBOLS[cell["states"]],
             "constraint": lambda _, cell: "spectral" if cell["spectral"] else "none",
-            "mode actions": lambda _, cell: study.number(cell, "coverage_mode"),
-            "sampled actions": lambda _, cell: study.number(cell, "coverage_sampled"),
+            "mode actions": lambda _, cell: number(cell, "coverage_mode"),
+            "sampled actions": lambda _, cell: number(cell, "coverage_sampled"),
         },
         figures={
             "": partial(
-                study.bars,
-                measures=study.COVERAGES,
+                bars,
+                measures=COVERAGES,
                 axis="bins covered by {episodes} random skills",
                 label=lambda name, cell: f"{name} ({cell['known_as']})" if cell["known_as"] else name,
             )
@@ -122,7 +125,7 @@ def _shared_config(env: str, recipe: str, seeds: int, budget_steps: int | None, 
     changed = {change.partition("=")[0] for change in changes}
     if taken := sorted(changed & {"method.name", "method.form", "method.states", "method.spectral"}):
         raise UserError(f"--set {taken[0]}: that is what the cells differ in; choose cells with --only")
-    config = study.shared_config("ablation", env, recipe, SkillConfig(), seeds, budget_steps, changes)
+    config = shared_config("ablation", env, recipe, SkillConfig(), seeds, budget_steps, changes)
     if config.skills.kind == "discrete":
         raise UserError("--set skills.kind: the grid is of continuous skills")
     return config

@@ -25,30 +25,24 @@ import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
-from wanderlust.config import (
-    IbolConfig,
-    LinearizerConfig,
-    RunConfig,
-    ScheduleConfig,
-    SkillConfig,
-    StageConfig,
-    StagedConfig,
-    with_changes,
-)
+from wanderlust.config import RunConfig, ScheduleConfig, SkillConfig, StageConfig, StagedConfig, with_changes
 from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.spec import Rollout
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import coverage, summarise, travelled
-from wanderlust.methods import METHODS, make_method
+from wanderlust.methods import Method, make_method
 from wanderlust.methods.skills import make_skills
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
 from wanderlust.recipes.ibol import in_whole_blocks
+from wanderlust.registry import METHODS
 from wanderlust.report.plots import show_paths, skill_colours
 from wanderlust.runs.files import ArrayFile, write_arrays
-from wanderlust.sweeps import study
-from wanderlust.sweeps.study import Facts, Files, Study
+from wanderlust.sweeps import grid
+from wanderlust.sweeps.local import Trained, measured_where, shared_config
+from wanderlust.sweeps.tables import Facts, Files, Study, amount, count, number
 from wanderlust.train import stages
 from wanderlust.train.probe import make_episodes, over_seeds
+from wanderlust_experiments.figures import COVERAGES, bars, picture_of
 
 RANDOM = "random"
 VARIANTS = (*(f"{method}-{view}" for method in ("diayn", "dads") for view in ("xyo", "xy", "o")), "ibol-o")
@@ -85,11 +79,11 @@ def reproduce(
         raise UserError(f"--set {taken[0]}: that is what the rows differ in; choose rows with --only")
     if taken := sorted(changed & {"skills.kind", "skills.size"}):
         raise UserError(f"--set {taken[0]}: say it with --skills or --discrete")
-    shared = study.shared_config("lsd", env, recipe, space, seeds, budget_steps, changes)
+    shared = shared_config("lsd", env, recipe, space, seeds, budget_steps, changes)
     rows = {name: _row(name, shared, recipe, space, changes) for name in names}
     runs = work / f"{env}_{space}"
     shown = coverage_study(out, runs, env, space)
-    return *study.carry_out(shown, rows, shared, runs, study.EPISODES, quiet), shown.files
+    return *grid.carry_out(shown, rows, shared, runs, grid.EPISODES, quiet), shown.files
 
 
 def skill_space(skills: int | None, discrete: int | None) -> SkillConfig:
@@ -117,16 +111,16 @@ def coverage_study(out: Path, runs: Path, env: str, space: SkillConfig) -> Study
             "alpha": lambda _, row: _alpha(row),
             "environment steps": lambda _, row: f"{row['env_steps_per_seed']:,}",
             "SAC updates": lambda _, row: f"{row['updates_per_seed']['sac']:,}",
-            "coverage, mode actions": lambda _, row: study.number(row, "coverage_mode"),
-            "coverage, sampled actions": lambda _, row: study.number(row, "coverage_sampled"),
-            "travelled": lambda _, row: study.number(row, "travelled", 2),
-            "distance": lambda _, row: study.number(row, "distance", 2),
+            "coverage, mode actions": lambda _, row: number(row, "coverage_mode"),
+            "coverage, sampled actions": lambda _, row: number(row, "coverage_sampled"),
+            "travelled": lambda _, row: number(row, "travelled", 2),
+            "distance": lambda _, row: number(row, "distance", 2),
             "training seconds per 1,000 updates": lambda _, row: _pace(row),
         },
         figures={
-            "": partial(study.bars, measures=study.COVERAGES, axis="bins covered by {episodes} random skills"),
+            "": partial(bars, measures=COVERAGES, axis="bins covered by {episodes} random skills"),
             "_travelled": partial(
-                study.bars,
+                bars,
                 measures={"travelled": "mode actions"},
                 axis="mean normalised ||s_T - s_0|| of {episodes} random skills",
             ),
@@ -156,20 +150,20 @@ def _pace(row: Facts) -> str:
 
 def _row(
     name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]
-) -> "study.Trained | RandomActions":
+) -> "Trained | RandomActions":
     if name == RANDOM:
         return RandomActions(shared)
     if name.partition("-")[0] not in METHODS:
         raise UserError(f"there is no row {name!r}; known: {', '.join(CONTINUOUS)}, and other variants of these")
     config = row_config(name, shared, recipe, space, changes)
-    common = study.flat(dataclasses.asdict(shared))
-    own = study.flat(dataclasses.asdict(config))
+    common = grid.flat(dataclasses.asdict(shared))
+    own = grid.flat(dataclasses.asdict(config))
     about = {
         "alpha": config.sac.alpha,
         "learn_alpha": config.sac.learn_alpha,
         "differs_from_lsd": {key: value for key, value in own.items() if key not in common or common[key] != value},
     }
-    return study.Trained(config, about)
+    return Trained(config, about)
 
 
 def row_config(name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]) -> RunConfig:
@@ -181,7 +175,7 @@ def row_config(name: str, shared: RunConfig, recipe: str, space: SkillConfig, ch
     only_discrete = (space.kind, usual.kind) == ("continuous", "discrete")
     own = comparable(get_recipe(recipe, shared.env.name, name, usual if only_discrete else space), lsd)
     own = with_changes(own, _for_stages(own, changes))
-    make_method(own.method, make_skills(own.skills))  # what cannot be is refused before anything is trained
+    _method(own)  # what cannot be is refused before anything is trained
     parts = {part: getattr(own, part) for part in ("env", "method", "skills", "sac", "schedule")}
     config = dataclasses.replace(shared, **parts)  # engine, seeds and how often to look are the whole study's
     return stages.with_steps(config, shared.schedule.epochs * shared.schedule.collection)
@@ -189,7 +183,7 @@ def row_config(name: str, shared: RunConfig, recipe: str, space: SkillConfig, ch
 
 def comparable(config: RunConfig, lsd: RunConfig) -> RunConfig:
     """A method's recipe with the widths and, but for IBOL, the schedule of LSD's, in every stage."""
-    own_schedule = isinstance(config.method, IbolConfig)
+    own_schedule = _method(config).high_level is not None
 
     def fitted(stage: Stage) -> Stage:
         sac = dataclasses.replace(stage.sac, hidden=lsd.sac.hidden)
@@ -209,8 +203,8 @@ def _fitted_schedule(stage: RunConfig | StageConfig, lsd: ScheduleConfig) -> Sch
     """
     own = stage.schedule
     schedule = dataclasses.replace(lsd, epochs=own.epochs)  # by which stages share the steps
-    if isinstance(stage.method, LinearizerConfig):
-        schedule = in_whole_blocks(schedule, stage.method.block)
+    if block := _method(stage).block:
+        schedule = in_whole_blocks(schedule, block)
     kept = max(1, own.replay_collections * own.collection // schedule.collection)
     drawn = schedule.method_batch
     if not drawn and own.method_batch and kept > 1 and schedule.order != "joint":
@@ -227,8 +221,13 @@ def _for_stages(config: RunConfig, changes: tuple[str, ...]) -> tuple[str, ...]:
     if not isinstance(config.method, StagedConfig):
         return changes
     first = (f"method.first.{change}" for change in changes if change.startswith(("sac.", "schedule.")))
-    episodes = isinstance(config.method, IbolConfig)
-    return (*first, *(change for change in changes if not (episodes and change.startswith("schedule."))))
+    own_schedule = _method(config).high_level is not None
+    return (*first, *(change for change in changes if not (own_schedule and change.startswith("schedule."))))
+
+
+def _method(stage: RunConfig | StageConfig) -> Method:
+    """The method of a stage; what cannot be is refused."""
+    return make_method(stage.method, make_skills(stage.skills))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,7 +238,7 @@ class RandomActions:
 
     @property
     def plan(self) -> str:
-        return f"{study.count(self.config.seeds, 'seed')} of uniform actions"
+        return f"{count(self.config.seeds, 'seed')} of uniform actions"
 
     @property
     def about(self) -> Facts:
@@ -269,7 +268,7 @@ class RandomActions:
             "training_seconds": 0.0,
             "training_seconds_per_1000_updates": None,
             "trained_at_commit": None,
-            "measured": study.measured_where(self.config),
+            "measured": measured_where(self.config),
             "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
         }
 
@@ -323,7 +322,7 @@ def trajectories(results: Facts, rows: Mapping[str, Facts], runs: Path) -> bytes
         plane = position.shape[-1] > 1
     env, seed, episodes = results["config"]["env"]["name"], results["seeds"][0], results["episodes_per_seed"]
     what = f"{env}, seed {seed}: {episodes} random skills with mode actions"
-    figure.suptitle(f"{what}\nafter {study.amount(rows)}", fontsize=9)
+    figure.suptitle(f"{what}\nafter {amount(rows)}", fontsize=9)
     figure.supxlabel("x")
     figure.supylabel("y" if plane else "time")
-    return study.picture_of(figure)
+    return picture_of(figure)

@@ -36,7 +36,7 @@ GOAL_RANGES = (10, 20, 40, 80)
 MULTI_RANGES = (10, 20, 40)
 
 
-class Row(NamedTuple):
+class PaperRow(NamedTuple):
     """A row of the tables: what is trained, and the paper's means and standard errors."""
 
     label: str
@@ -47,15 +47,17 @@ class Row(NamedTuple):
 
 
 ROWS = (
-    Row("LSD", "lsd", 10.0, ((1.0, 0.0), (1.0, 0.0), (1.0, 0.0), (0.92, 0.03)), ((4.0, 0.0), (4.0, 0.0), (3.85, 0.05))),
-    Row(
+    PaperRow(
+        "LSD", "lsd", 10.0, ((1.0, 0.0), (1.0, 0.0), (1.0, 0.0), (0.92, 0.03)), ((4.0, 0.0), (4.0, 0.0), (3.85, 0.05))
+    ),
+    PaperRow(
         "DIAYN",
         "diayn",
         10.0,
         ((0.41, 0.05), (0.20, 0.03), (0.12, 0.03), (0.05, 0.02)),
         ((1.54, 0.18), (0.82, 0.11), (0.43, 0.08)),
     ),
-    Row(
+    PaperRow(
         "DIAYN-XYO",
         "diayn-xyo",
         0.0,
@@ -86,7 +88,7 @@ def reproduce(
             continue
         run, interrupted = _trained(row, work, seeds, changes, quiet)
         if interrupted:
-            raise KeyboardInterrupt(f"stopped; the same command goes on from the checkpoint in {run.path}")
+            raise KeyboardInterrupt(f"stopped; the same command continues from the checkpoint in {run.path}")
         rows.append(_measure(row, run))
     result = {
         "item": "point-goals",
@@ -105,12 +107,12 @@ def reproduce(
     return result, text
 
 
-def _config(row: Row, seeds: int, changes: tuple[str, ...]) -> RunConfig:
+def _config(row: PaperRow, seeds: int, changes: tuple[str, ...]) -> RunConfig:
     config = with_random_start(get_recipe("paper", "point", row.method, SkillConfig()), row.start_range)
     return with_changes(dataclasses.replace(config, seeds=seeds), changes)
 
 
-def _trained(row: Row, work: Path, seeds: int, changes: tuple[str, ...], quiet: bool) -> tuple[Run, bool]:
+def _trained(row: PaperRow, work: Path, seeds: int, changes: tuple[str, ...], quiet: bool) -> tuple[Run, bool]:
     """The run of a row: made, gone on with, or found finished."""
     config, path = _config(row, seeds, changes), work / row.method
     run = Run.open(path) if path.exists() else Run.create(path, config)
@@ -122,7 +124,7 @@ def _trained(row: Row, work: Path, seeds: int, changes: tuple[str, ...], quiet: 
     return run, False
 
 
-def _measure(row: Row, run: Run) -> dict[str, Any]:
+def _measure(row: PaperRow, run: Run) -> dict[str, Any]:
     parts = train.assemble(run.config)
     parts = dataclasses.replace(parts, world=parts.world.from_origin())
     _, learner = load_learner(run, parts)

@@ -17,7 +17,9 @@ from wanderlust.errors import UserError
 from wanderlust.recipes import RECIPES, get_recipe, usual_skills
 from wanderlust.runs.files import ArrayFile
 from wanderlust.runs.run import Run
-from wanderlust.sweeps.study import amount
+from wanderlust.sweeps import grid
+from wanderlust.sweeps.local import shared_config
+from wanderlust.sweeps.tables import amount
 from wanderlust.train import loop
 from wanderlust_experiments import coverage
 
@@ -65,12 +67,12 @@ def positions(folder, name):
 
 def configs(names, env, recipe, space=None, **options):
     space = space or SkillConfig()
-    shared = coverage.study.shared_config("lsd", env, recipe, space, 2, options.get("steps"), options.get("set", ()))
+    shared = shared_config("lsd", env, recipe, space, 2, options.get("steps"), options.get("set", ()))
     return [coverage.row_config(name, shared, recipe, space, options.get("set", ())) for name in names]
 
 
 def fields(config):
-    return coverage.study.flat(dataclasses.asdict(config))
+    return grid.flat(dataclasses.asdict(config))
 
 
 # --- what is compared ------------------------------------------------------------------------------------------------
@@ -253,7 +255,7 @@ def test_the_row_of_random_is_what_uniform_actions_do(done):
 def test_random_actions_move_bodies_too():
     """With an engine that is not compiled."""
     changes = ("env.episode_length=4", "schedule.steps=4")
-    config = coverage.study.shared_config("lsd", "half-cheetah", "laptop", SkillConfig(), 2, None, changes)
+    config = shared_config("lsd", "half-cheetah", "laptop", SkillConfig(), 2, None, changes)
     assert config.engine == "c"
     played = coverage.play_randomly(config, 30)
     assert (played.obs.shape[:3], played.action.shape) == ((2, 5, 30), (2, 4, 30, 6))
@@ -410,38 +412,8 @@ def test_ctrl_c_while_a_row_is_measured_says_how_to_go_on(tmp_path, monkeypatch)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(coverage, "play_randomly", interrupted)
-    with pytest.raises(KeyboardInterrupt, match="stopped; the same command goes on"):
+    with pytest.raises(KeyboardInterrupt, match="stopped; the same command continues"):
         study(tmp_path, "random")
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        ("--env nosuch", "unknown environment 'nosuch'"),
-        ("--env point --only nosuch", "there is no row 'nosuch'; known: lsd, dads, diayn, visr, vic, smm"),
-        ("--env point --only lsd --only lsd-yz", "unknown variant -yz of lsd"),
-        ("--env point --only ablation", "reproduce ablation"),
-        ("--env point --skills 2 --discrete 4", "--skills and --discrete exclude each other"),
-        ("--env point --skills 0", "--skills is 0"),
-        ("--env point --discrete 1", "skills.size is 1"),
-        ("--recipe fast", "needs a GPU, and JAX sees none; use --recipe laptop, or add --set engine=c"),
-        ("--env point --seeds 0", "seeds is 0"),
-        ("--env point --budget-steps 0", "--budget-steps is 0"),
-        ("--env point --set method.name=diayn", "--set method.name: that is what the rows differ in"),
-        ("--env point --set skills.size=3", "--set skills.size: say it with --skills or --discrete"),
-        ("--env point --set method.multiplier=3", "there is no field method.multiplier"),
-    ],
-)
-def test_bad_input_is_one_line_and_leaves_nothing(command_line, tmp_path, monkeypatch, args, message):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(loop, "run_training", fail_if_called)
-    monkeypatch.setattr(coverage, "play_randomly", fail_if_called)
-    code, out, err = command_line("reproduce", "coverage", *args.split())
-    assert (code, out) == (2, "")
-    assert err.startswith("wanderlust: ")
-    assert err.count("\n") == 1
-    assert message in err
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- the command line ------------------------------------------------------------------------------------------------
@@ -469,13 +441,6 @@ def test_discrete_skills_have_files_of_their_own(tmp_path):
     assert files.json == tmp_path / "out/coverage_point_n4.json"
     assert files.json.is_file()
     assert "seed 0 with no training" in text
-
-
-def test_the_help_teaches(command_line):
-    code, out, _ = command_line("reproduce", "coverage", "--help")
-    assert code == 0
-    assert "wanderlust reproduce coverage --recipe fast" in out
-    assert "--only lsd --only diayn-xyo --only random" in out
 
 
 def test_a_table_names_all_commits_and_says_that_there_were_other_commands(copy, monkeypatch):

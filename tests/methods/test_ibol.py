@@ -54,7 +54,7 @@ from wanderlust.runs import loading
 from wanderlust.runs.files import ArrayFile
 from wanderlust.runs.learned import Learned
 from wanderlust.runs.run import Run
-from wanderlust.sweeps import study
+from wanderlust.sweeps.local import shared_config
 from wanderlust.train import stages
 from wanderlust.train.autoreset import drift
 from wanderlust.train.probe import make_episodes
@@ -712,7 +712,7 @@ def test_every_recipe_assembles(recipe, env):
 
 @pytest.mark.parametrize("name", ["ibol", "ibol-o"])
 def test_in_the_study_of_coverage_both_levels_share_the_steps_of_lsd(name):
-    shared = study.shared_config("lsd", "point", "laptop", SkillConfig(), 2, 40_000, ())
+    shared = shared_config("lsd", "point", "laptop", SkillConfig(), 2, 40_000, ())
     row = coverage.row_config(name, shared, "laptop", SkillConfig(), ())
     below = lower(row)
     mine = sum(c.schedule.epochs * c.schedule.collection for c in (row, below))

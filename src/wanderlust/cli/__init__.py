@@ -1,75 +1,115 @@
 """The command line: `wanderlust discover`, `evaluate`, `reach`, `downstream` and so on, a class for each."""
 
 import contextlib
+import difflib
 import io
+import itertools
 import os
-import re
 import sys
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
 import tyro
 from rich.console import Console
-from tyro.conf import subcommand
 
-from wanderlust.cli.goals import Downstream, Reach
+from wanderlust.cli.flags import COMPLETION, flag_names, one_of, with_flags
+from wanderlust.cli.goals import Downstream, ReachGoals
 from wanderlust.cli.reports import EXIT_INTERRUPTED, EXIT_USER_ERROR
-from wanderlust.cli.skills import Discover, Evaluate, Export, List, Publish, Replay
-from wanderlust.cli.studies import Bench, Reproduce
+from wanderlust.cli.skills import Discover, Evaluate, Export, List, Publish, ReplayStep
+from wanderlust.cli.studies import ITEMS, Bench, Reproduce
 from wanderlust.errors import UserError
 
-Command = (
-    Annotated[Discover, subcommand("discover")]
-    | Annotated[Evaluate, subcommand("evaluate")]
-    | Annotated[Reach, subcommand("reach")]
-    | Annotated[Downstream, subcommand("downstream")]
-    | Annotated[Export, subcommand("export")]
-    | Annotated[Publish, subcommand("publish")]
-    | Annotated[Replay, subcommand("replay")]
-    | Annotated[Reproduce, subcommand("reproduce")]
-    | Annotated[Bench, subcommand("bench")]
-    | Annotated[List, subcommand("list")]
-)
-COMMANDS = ("discover", "evaluate", "reach", "downstream", "export", "publish", "replay", "reproduce", "bench", "list")
-ITEMS = ("point-goals", "ablation", "coverage")
-"""Of `reproduce`."""
+COMMANDS: dict[str, Any] = {
+    "discover": Discover,
+    "evaluate": Evaluate,
+    "reach": ReachGoals,
+    "downstream": Downstream,
+    "export": Export,
+    "publish": Publish,
+    "replay": ReplayStep,
+    "reproduce": Reproduce,
+    "bench": Bench,
+    "list": List,
+}
+ABOUT = """Unsupervised skill discovery for simulated bodies. Start with: wanderlust discover
+
+Completion of commands and flags: wanderlust --tyro-write-completion bash FILE (or zsh, fish, tcsh)"""
 
 
-def _parse(argv: list[str]) -> Any:
-    """Parse the command line; tyro's framed complaints become one line."""
+def _parse(argv: Sequence[str]) -> Any:
+    """Parse the command line; a wrong one raises one line."""
+    words, kind = _command(argv)
+    commands = COMMANDS
+    if words == ["discover"] or argv[0] in COMPLETION:
+        commands = {**COMMANDS, "discover": with_flags(Discover, argv)}
+        kind = commands["discover"]
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(
-                Command,
+            made, unknown = tyro.cli(
+                one_of(commands),
                 prog="wanderlust",
                 args=argv,
-                description="Unsupervised skill discovery for simulated bodies. Start with: wanderlust discover",
+                description=ABOUT,
                 config=(tyro.conf.DisallowNone,),
+                return_unknown_args=True,
             )
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
-        raise UserError(_one_line(complaint.getvalue(), argv)) from None
+        raise UserError(f"{_message(complaint.getvalue())}; {_see(words)}") from None
+    except (AssertionError, OSError) as problem:
+        if argv[0] not in COMPLETION:
+            raise
+        raise UserError(f"no completion script: {problem}") from None
+    if unknown:
+        raise UserError(f"{_no_such(unknown, kind)}; {_see(words)}")
+    return made
 
 
-def _one_line(complaint: str, argv: list[str]) -> str:
-    words = " ".join(re.sub(r"[─│╭╮╰╯]+|-{4,}", " ", complaint).split())  # the frame; hyphens where all is ASCII
-    words = re.split(r" Got errors:| Argument helptext:| For full helptext| \(required\)", words)[0]
-    expected = r"no type matching (\S+) could be instantiated from \['(.*?)'\]"
-    words = re.sub(expected, r"\2 is not of type \1", words)
-    words = re.sub(r"(?<=Expected one of )\((.*?)\)", _choices, words)
-    title = re.match(r"(Unrecognized options|Value error|Required options|Missing \w+|Invalid choice)\s+(?=\S)", words)
-    words = words[title.end() :] if title else words
-    words = re.sub(r" Perhaps you meant: (--\S+).*", r"; did you mean \1?", words)
-    words = re.sub(r" (Available subcommands:)", r"; \1", words)
-    command = argv[:1] if argv and argv[0] in COMMANDS else []
-    command += [item for item in argv[1:2] if command == ["reproduce"] and item in ITEMS]
-    return f"{words.rstrip('.?')}; see {' '.join(('wanderlust', *command, '--help'))}"
+def _command(argv: Sequence[str]) -> tuple[list[str], Any]:
+    """The words that name a command, and its class."""
+    words: list[str] = []
+    kind, choices = None, COMMANDS
+    for word in itertools.takewhile(lambda word: not word.startswith("-"), argv):
+        if not choices:
+            break
+        if word not in choices:
+            raise UserError(f"there is no {' '.join([*words, word])}; known: {', '.join(choices)}; {_see(words)}")
+        words.append(word)
+        kind = choices[word]
+        choices = ITEMS if kind is Reproduce else {}
+    return words, kind
 
 
-def _choices(found: re.Match[str]) -> str:
-    """In a fixed order: of a flag that may be left out, tyro names a set, with the None that it would not take."""
-    return ", ".join(sorted(set(re.findall(r"'(.*?)'", found[1])) - {"None"}))
+def _see(words: Sequence[str]) -> str:
+    return f"see {' '.join(('wanderlust', *words, '--help'))}"
+
+
+def _message(box: str) -> str:
+    """What the parser says in its box: the lines between the title and the next rule."""
+    lines = [line.strip(" │") for line in box.splitlines()]
+
+    def is_rule(line: str) -> bool:
+        return bool(line) and set(line) <= set("─-╰╯")
+
+    below = itertools.dropwhile(is_rule, lines[1:])
+    said = " ".join(itertools.takewhile(lambda line: not is_rule(line), below))
+    return " ".join((said or box).split()).rstrip(".")
+
+
+def _no_such(words: Sequence[str], kind: Any) -> str:
+    """Name the first unknown option, and those that may have been meant."""
+    flag = next((word for word in words if word.startswith("-")), None)
+    if flag is None:
+        return f"too many words: {' '.join(words)}"
+    flag = flag.partition("=")[0]
+    known = list(flag_names(kind)) if kind else []
+    section = flag.rpartition(".")[0]
+    if section and (fields := [name for name in known if name.rpartition(".")[0] == section]):
+        return f"there is no option {flag} here; there are {', '.join(fields)}"
+    near = difflib.get_close_matches(flag, known, 1)
+    return f"there is no option {flag}" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def main(argv: list[str] | None = None) -> None:

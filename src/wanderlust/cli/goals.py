@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional, UseAppendAction, arg
 
-from wanderlust.config import Engine
+from wanderlust.config import EngineName
 
 
 @dataclasses.dataclass(frozen=True)
-class Reach:
+class ReachGoals:
     """Send the body to goals, one after the other, with no further training; draw the path.
 
     For example:
@@ -31,8 +31,8 @@ class Reach:
     """Steps before the next goal is tried."""
     seed: int = 0
     """Which seed of the run, counted from 0."""
-    engine: Engine = "auto"
-    """What moves the body; it need not be what trained it."""
+    engine: EngineName = "auto"
+    """What steps the environment; it need not be what trained the skills."""
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
@@ -59,7 +59,7 @@ class Reach:
 
 @dataclasses.dataclass(frozen=True)
 class Downstream:
-    """Play a task with skills: somebody chooses them, with or without learning to; measure and draw it.
+    """Solve a task with skills: a controller chooses them, with or without learning to; measure and draw it.
 
     For example:
       wanderlust downstream runs/first --task point-goal                          zero-shot: no further training
@@ -73,7 +73,7 @@ class Downstream:
     task: str
     """The task; `wanderlust list` shows them all."""
     controller: str = "zero-shot"
-    """Who chooses: zero-shot, sac (continuous skills), ppo (discrete skills), mppi (dads) or random."""
+    """What chooses skills: zero-shot, sac (continuous skills), ppo (discrete skills), mppi (dads) or random."""
     recipe: Annotated[str | None, arg(metavar="NAME")] = None
     """Numbers of a controller that learns: paper, fast (on a GPU the default) or laptop (elsewhere)."""
     seed: Annotated[int, arg(metavar="K")] = 0
@@ -81,7 +81,7 @@ class Downstream:
     seeds: Annotated[int | None, arg(metavar="N")] = None
     """How many controllers, side by side; by default as many as the run has seeds, or 4 if it has one."""
     epochs: Annotated[int | None, arg(metavar="N")] = None
-    """Epochs of learning; by default the recipe's."""
+    """Training epochs; by default the recipe's."""
     worlds: Annotated[int | None, arg(metavar="N")] = None
     """Episodes of an epoch, per seed; by default the recipe's."""
     hold: Annotated[int | None, arg(metavar="K")] = None
@@ -89,11 +89,11 @@ class Downstream:
     episodes: int = 200
     """Episodes to measure, per seed."""
     measure_only: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Measure again what was learned before, instead of learning."""
+    """Measure again what was learned before, without training."""
     resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Go on with learning that Ctrl-C has stopped."""
-    engine: Engine = "auto"
-    """What moves the bodies; it need not be what trained them."""
+    """Continue training that Ctrl-C has stopped."""
+    engine: EngineName = "auto"
+    """What steps the environments; it need not be what trained the skills."""
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
@@ -114,7 +114,7 @@ class Downstream:
         folder = result_folder(source, result["task"], result["controller"])
         many = len(result["seeds"]) > 1
         table = Table(title=f"{result['task']}, at most {result['most']:g}", title_justify="left")
-        table.add_column("who chooses")
+        table.add_column("controller")
         table.add_column("return, mean ± 95% interval" if many else "return", justify="right")
         for name, value in ((self.controller, result["return"]), ("random skills", result["random"])):
             table.add_row(name, f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))

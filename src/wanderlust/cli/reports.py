@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from wanderlust.config import Engine
+from wanderlust.config import EngineName
 from wanderlust.errors import UserError
 
 EXIT_BROKEN = 1
@@ -18,7 +18,7 @@ EXIT_INTERRUPTED = 130
 
 
 def refuse(given: list[str], allowed: set[str], why: str) -> None:
-    """Complain about flags that another flag leaves no room for."""
+    """Refuse flags that another flag excludes."""
     extra = [name for name in given if name not in allowed]
     if extra:
         flags = ", ".join("ENV" if name == "env" else f"--{name.replace('_', '-')}" for name in extra)
@@ -40,13 +40,13 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
     if outcome.reason == "interrupted":
         where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
         console.print(
-            f"stopped at {where} and saved; go on with: {_program()} discover --resume {_quoted(run)}",
+            f"stopped at {where} and saved; continue with: {_program()} discover --resume {_quoted(run)}",
             soft_wrap=True,
         )
         return EXIT_INTERRUPTED
     if outcome.reason == "budget":
         console.print(
-            f"budget spent at epoch {outcome.epoch}; go on with: {_program()} discover --resume {_quoted(run)}",
+            f"budget spent at epoch {outcome.epoch}; continue with: {_program()} discover --resume {_quoted(run)}",
             soft_wrap=True,
         )
     report_evaluation(console, run, 200, 0, config.engine)
@@ -64,10 +64,9 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
 def _to_goals(run: Any) -> str | None:
     """The command that takes these skills to goals, if there is one."""
     from wanderlust.downstream.tasks import TASKS, GoalTask
-    from wanderlust.methods import make_method
-    from wanderlust.methods.skills import make_skills
+    from wanderlust.registry import METHODS
 
-    method, env = make_method(run.config.method, make_skills(run.config.skills)), run.config.env.name
+    method, env = METHODS.get(run.config.method.name), run.config.env.name
     if method.goal_rule is not None:
         goals = "--goal 12 --goal -5" if env == "half-cheetah" else "--goal 12 4 --goal -5 9"
         return f"reach {_quoted(run)} {goals}"
@@ -88,7 +87,7 @@ def _program() -> str:
     return sys.argv[0] if Path(sys.argv[0]).name == "wanderlust" else "python -m wanderlust"
 
 
-def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engine: Engine = "auto") -> None:
+def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engine: EngineName = "auto") -> None:
     """Evaluate, draw, and show both."""
     from wanderlust.evaluation.evaluate import evaluate
     from wanderlust.report.plots import draw_phi, draw_run, draw_trajectories

@@ -2,15 +2,17 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional, UseAppendAction, arg
 
+from wanderlust.cli.flags import as_changes
 from wanderlust.cli.reports import EXIT_BROKEN, refuse, report_evaluation, train_and_report
-from wanderlust.config import Engine
+from wanderlust.cli.studies import ITEMS
+from wanderlust.config import EngineName
 from wanderlust.errors import UserError
 
 
@@ -24,60 +26,58 @@ class Discover:
       wanderlust discover point --method diayn-xyo --recipe paper --out runs/xyo
       wanderlust discover ant --budget-seconds 1800         a body on the CPU cores there are
       wanderlust discover ant --recipe fast                 the same on a GPU
-      wanderlust discover --resume runs/xyo                 go on where a run was stopped
+      wanderlust discover ant --method dads --method.alternatives 50 --sac.discount 0.995
+      wanderlust discover --resume runs/xyo                 continue a run that was stopped
     """
 
     env: Annotated[Positional[str], arg(metavar="[ENV]")] = "point"
     """The environment; `wanderlust list` shows them all."""
     method: str = "lsd"
-    """The method, e.g. lsd or diayn, with an optional suffix -xy, -o or -xyo for what its networks see."""
+    """The method, e.g. lsd or diayn, with an optional suffix -xy, -o or -xyo for what its networks see. With a method
+    or an environment named, --help shows their own fields, too."""
     skills: Annotated[int | None, arg(metavar="D")] = None
     """Learn continuous skills of this many dimensions (the default, with 2)."""
     discrete: Annotated[int | None, arg(metavar="N")] = None
     """Learn this many discrete skills instead."""
-    seed: Annotated[int | None, arg(metavar="K")] = None
-    """The (first) seed; 0 unless said."""
-    seeds: Annotated[int | None, arg(metavar="N")] = None
-    """Train this many seeds side by side: K, K + 1, ...; 1 unless said."""
     recipe: str = "laptop"
     """Whose numbers: laptop (CPU cores), fast (a GPU), or paper for the published setting."""
     config: Annotated[Path | None, arg(metavar="FILE")] = None
     """Start from the config.json of another run instead of a recipe."""
     set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
-    """Change one number, e.g. --set sac.discount=0.995; may be repeated."""
+    """Change one field, e.g. --set sac.discount=0.995, the same as --sac.discount 0.995; may be repeated."""
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """The folder of the run; by default runs/<date>-<time>-<what>."""
     begin_with: Annotated[Path | None, arg(metavar="RUN")] = None
     """Begin with the networks of this run, whose environment, method, skills and seeds must be the same; all other
-    numbers may differ, e.g. --set schedule.hold=50 for skills that change into each other."""
+    numbers may differ, e.g. --schedule.hold 50 for skills that change into each other."""
     resume: Annotated[Path | None, arg(metavar="RUN")] = None
-    """Go on with this run instead of starting one."""
+    """Continue this run instead of starting one."""
     budget_seconds: Annotated[float | None, arg(metavar="S")] = None
     """Stop after about this many seconds, with checkpoint and evaluation."""
     budget_steps: Annotated[int | None, arg(metavar="N")] = None
     """Train for this many environment steps per seed (rounded up to whole epochs)."""
-    driver: Literal["fused", "split"] | None = None
-    """How to run: fused (one compiled program) or split (worlds on the host); by default what suits the engine."""
-    engine: Engine | None = None
-    """What moves the worlds: c (MuJoCo on CPU cores), warp (MuJoCo on a GPU), jax (worlds that are a formula), or auto
-    for the best that is there; by default the recipe's."""
+    changes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """The flags made from the configuration (`flags.py`)."""
 
     def run(self, console: Console) -> int:
         from wanderlust import api
 
-        changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
+        typed = as_changes(self.changes)
+        plain = [field for field in dataclasses.fields(self) if field.name != "changes"]
+        given = [*(field.name for field in plain if getattr(self, field.name) != field.default), *typed]
         if self.config is not None:
             decided = {"env", "method", "skills", "discrete", "recipe"}
-            refuse(changed, set(changed) - decided, "--config decides what is learned and how")
+            refuse(given, set(given) - decided, "--config decides what is learned and how")
         api.check_budget(self.budget_seconds)
         if self.resume is not None:
             allowed = {"resume", "budget_seconds", "engine"}
-            refuse(changed, allowed, "--resume goes on with a run as it was configured")
-            run = api.open_to_resume(self.resume, self.engine)
+            refuse(given, allowed, "--resume continues a run as it was configured")
+            run = api.open_to_resume(self.resume, self.changes.get("engine"))
         else:
-            elsewhere = ("out", "begin_with", "resume", "budget_seconds")
-            options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in elsewhere}
-            run = api.start_run(api.configure(**options), self.out, self.begin_with)
+            elsewhere = ("out", "begin_with", "resume", "budget_seconds", "set")
+            options = {field.name: getattr(self, field.name) for field in plain if field.name not in elsewhere}
+            changes = (*self.set, *(f"{name}={value}" for name, value in typed.items()))
+            run = api.start_run(api.configure(**options, set=changes), self.out, self.begin_with)
         return train_and_report(console, run, self.budget_seconds)
 
 
@@ -96,8 +96,8 @@ class Evaluate:
     """Random-skill episodes per seed."""
     seed: int = 0
     """Seed of the skills and starts that are tried."""
-    engine: Engine = "auto"
-    """What moves the worlds; it need not be what trained them."""
+    engine: EngineName = "auto"
+    """What steps the environments; it need not be what trained the skills."""
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
@@ -192,8 +192,8 @@ class Publish:
 
 
 @dataclasses.dataclass(frozen=True)
-class Replay:
-    """Make the step again that broke the physics of a run, and say where it goes wrong.
+class ReplayStep:
+    """Repeat the step that broke the physics of a run, and show where it goes wrong.
 
     Ends with exit code 0 if every world survives it, and 1 if one breaks down again. For example:
       wanderlust replay runs/ant/broken/epoch-00000040.safetensors
@@ -202,8 +202,9 @@ class Replay:
 
     file: Annotated[Positional[Path], arg(metavar="FILE")]
     """The file that the run wrote when it stopped."""
-    engine: Engine | None = None
-    """What moves the bodies: c (every physics step is shown) or warp; by default c, whatever the run had."""
+    engine: EngineName = "auto"
+    """What steps the environments: c (every physics step is shown) or warp; auto is c, whatever the run had, and jax
+    for dynamics that are a formula."""
 
     def run(self, console: Console) -> int:
         from wanderlust.envs import devices
@@ -213,9 +214,10 @@ class Replay:
         devices.prepare()
         broken = files.Broken.read(self.file)
         origin = broken.origin
-        engine = self.engine or ("jax" if origin.engine == "jax" else "c")
+        asked = self.engine != "auto"
+        engine: EngineName = self.engine if asked else "jax" if origin.engine == "jax" else "c"
         console.print(f"{origin.env.name}, before epoch {origin.epoch}, on the engine {origin.engine}", soft_wrap=True)
-        why = "asked for" if self.engine else "it shows every physics step"
+        why = "asked for" if asked else "it shows every physics step"
         console.print(describe_engine(origin.env, engine, why), soft_wrap=True)
         survived = True
         for world in files.replay(broken, engine):
@@ -244,11 +246,11 @@ class List:
     """
 
     def run(self, console: Console) -> int:
-        import wanderlust_experiments as reproduce
-        from wanderlust import methods, recipes
+        from wanderlust import recipes
         from wanderlust.downstream.request import CONTROLLERS
         from wanderlust.downstream.tasks import TASKS
-        from wanderlust.registry import WORLDS
+        from wanderlust.methods import VIEWS
+        from wanderlust.registry import METHODS, WORLDS
         from wanderlust.runs import zoo
 
         with_recipes = {
@@ -257,12 +259,12 @@ class List:
         }
         sections = (
             ("environments", with_recipes),
-            ("methods", methods.DESCRIPTIONS),
-            ("variants of any method", {f"-{k}": v for k, v in methods.VIEWS.items()}),
+            ("methods", {name: METHODS.get(name).summary for name in METHODS.names()}),
+            ("variants of any method", {f"-{k}": v for k, v in VIEWS.items()}),
             ("recipes", recipes.DESCRIPTIONS),
             ("tasks", {name: f"in {task.env}, at most {task.horizon} steps" for name, task in TASKS.items()}),
             ("controllers", CONTROLLERS),
-            ("reproduce", reproduce.ITEMS),
+            ("reproduce", {name: kind.__doc__.partition("\n")[0] for name, kind in ITEMS.items()}),
             ("zoo", {f"{zoo.PREFIX}{name}": text for name, text in zoo.summaries().items()}),
         )
         for title, entries in sections:

@@ -40,5 +40,3 @@ __all__ = [
     "to_json",
     "with_changes",
 ]
-Engine = EngineName  # ALIAS
-BodyName = str  # ALIAS

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array
 
 from wanderlust import train
-from wanderlust.config import Engine
+from wanderlust.config import EngineName
 from wanderlust.downstream.controllers import hierarchy
 from wanderlust.downstream.controllers.hierarchy import ControlledSkills
 from wanderlust.downstream.controllers.learners import ControllerLearner
@@ -63,7 +63,7 @@ def solve(
     episodes: int = 200,
     measure_only: bool = False,
     resume: bool = False,
-    engine: Engine = "auto",
+    engine: EngineName = "auto",
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Solve a task with the skills of a run; the same as ``wanderlust downstream``.

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wanderlust import train
-from wanderlust.config import Engine
+from wanderlust.config import EngineName
 from wanderlust.envs.spec import EnvSpec, Rollout
 from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, summarise, travelled
 from wanderlust.runs.files import write_arrays, write_json
@@ -21,7 +21,7 @@ from wanderlust.runs.learned import load_learner, represent
 from wanderlust.runs.run import Run
 
 
-def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: Engine = "auto") -> dict[str, Any]:
+def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = "auto") -> dict[str, Any]:
     """Play `episodes` random skills per seed with mode and with sampled actions; write and return the measures.
 
     The engine need not be the one that trained the run.

@@ -18,7 +18,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from wanderlust import train
-from wanderlust.config import Engine
+from wanderlust.config import EngineName
 from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.errors import UserError
 from wanderlust.export.card import card
@@ -48,9 +48,9 @@ def export_onnx(run: Run, seed: int = 0, out: Path | None = None) -> Exported:
     """Write the policy and phi of one seed as ONNX, to `out` or to the run's folder `export`."""
     _check_installed()
     run.check_seed(seed)
-    engine: Engine = "c" if isinstance(run.config.env, BodyConfig) else "auto"  # also beside a GPU: worlds are few
+    engine: EngineName = "c" if isinstance(run.config.env, BodyConfig) else "auto"  # also beside a GPU: worlds are few
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
-    if parts.upper is not None:
+    if parts.high_level is not None:
         raise UserError(
             f"{parts.config.method} cannot be exported yet: its upper level sets goals and keeps them for "
             f"{parts.hold} steps, and a graph remembers nothing"

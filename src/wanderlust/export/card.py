@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from wanderlust import methods
 from wanderlust.config import RunConfig
 from wanderlust.envs import World
 from wanderlust.envs.mjcf import Controls
@@ -41,7 +40,7 @@ def card(parts: Setup, name: str, seed: int, epoch: int, has_phi: bool) -> dict[
         "format": FORMAT,
         "from": name,
         "method": str(config.method),
-        "about_the_method": methods.DESCRIPTIONS[config.method.name],
+        "about_the_method": parts.method.summary,
         "recipe": config.recipe,
         "seed": config.seed + seed,
         "epoch": epoch,

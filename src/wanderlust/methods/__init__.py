@@ -31,7 +31,3 @@ def parse_method(text: str) -> tuple[str, Variant]:
         raise UserError(f"unknown variant -{view} of {name}; known: {suffixes}")
     known = ", ".join(METHODS.names())
     raise UserError(f"unknown method {text!r}; known: {known}, each also with {suffixes}; or package.module:Name")
-
-
-WITHOUT_GOALS = ("dads", "ibol")  # ALIAS
-DESCRIPTIONS = {name: METHODS.get(name).summary for name in METHODS.names()}  # ALIAS

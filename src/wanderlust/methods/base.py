@@ -51,6 +51,8 @@ class Method(abc.ABC):
     """SAC's alpha as a multiple of LSD's in the same recipe; None lets SAC adjust it."""
     keeps_start: ClassVar[bool] = False
     """Whether transitions carry the first observation of their episode (`Transition.start`)."""
+    learns_network: ClassVar[bool] = True
+    """Whether `update` trains a network; without one, only the policy learns."""
     stages: ClassVar[tuple[str, ...]] = ()
     """Names of all stages, in order, of a method that learns in several. Its configuration is then a `StagedConfig`."""
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from wanderlust.config import Engine, EnvConfig, from_json, to_json
+from wanderlust.config import EngineName, EnvConfig, from_json, to_json
 from wanderlust.envs import MujocoWorld, WorldState, make_engine, make_world, overflow_of
 from wanderlust.envs.base import sane
 from wanderlust.envs.substeps import Substep, substeps
@@ -28,7 +28,7 @@ class Origin:
     """Where broken environments come from."""
 
     env: EnvConfig
-    engine: Engine
+    engine: EngineName
     """The engine that stepped them."""
     epoch: int
     """They broke before the end of this epoch."""
@@ -96,7 +96,7 @@ class Replayed:
     """What the engine said of its buffers, if the step needed more room than they have."""
 
 
-def replay(broken: Broken, engine: Engine) -> Iterator[Replayed]:
+def replay(broken: Broken, engine: EngineName) -> Iterator[Replayed]:
     """Make the last control step of every broken environment again, with any engine.
 
     Buffers that overflow while every state stays finite raise: such states say nothing.

@@ -78,7 +78,7 @@ class Skills:
     @property
     def decides_every(self) -> int:
         """Steps for which the goals stand that the upper level of a method like IBOL sets; 0 if there is none."""
-        return self._parts.goals_stand
+        return self._parts.subgoal_steps
 
     def decide(self, obs: ArrayLike, z: ArrayLike) -> NDArray[np.float32]:
         """What skill `z` orders from `obs` on: itself, and the goal that an upper level sets here."""
@@ -91,7 +91,7 @@ class Skills:
     def follow(self, obs: ArrayLike, orders: ArrayLike) -> NDArray[np.float32]:
         """The mode action at `obs` under orders that were decided there or some steps earlier."""
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
-        ordered, _ = self._batch(orders, self._parts.orders.size, "orders")
+        ordered, _ = self._batch(orders, self._parts.commands.size, "orders")
         return _unbatch(self._follow(self._learned.policy, batch, self._rows(ordered, len(batch), "orders")), single)
 
     def phi(self, obs: ArrayLike) -> NDArray[np.float32]:

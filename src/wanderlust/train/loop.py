@@ -365,6 +365,3 @@ def default_folder(config: RunConfig) -> Path:
         n += 1
         path = Path("runs") / f"{stem}-{n}"
     return path
-
-
-settle = resolve_engine  # ALIAS

@@ -53,10 +53,6 @@ class Setup:
         """The method, if it sets subgoals for a frozen policy."""
         return self.method.high_level
 
-    upper = property(lambda self: self.high_level)  # ALIAS
-    orders = property(lambda self: self.commands)  # ALIAS
-    goals_stand = property(lambda self: self.subgoal_steps)  # ALIAS
-
     @property
     def subgoal_steps(self) -> int:
         """Steps between two subgoals of a high-level policy; 0 if there is none."""

@@ -86,7 +86,7 @@ def _over_skills(
     def command(skilled: ControlledSkills, obs: Array, command: Array) -> Array:
         return decide(parts, skilled.learned.policy, obs, command)
 
-    return HighLevelPolicy(choose, act, option_length, command, parts.goals_stand)
+    return HighLevelPolicy(choose, act, option_length, command, parts.subgoal_steps)
 
 
 # --- training ------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from wanderlust.config import Engine as EngineName
+from wanderlust.config import EngineName
 from wanderlust.downstream import episodes
 from wanderlust.downstream.episodes import OptionState
 from wanderlust.downstream.tasks import Task

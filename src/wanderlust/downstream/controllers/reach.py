@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wanderlust import train
-from wanderlust.config import Engine
+from wanderlust.config import EngineName
 from wanderlust.downstream.controllers.zero_shot import act_towards
 from wanderlust.envs import make_world
 from wanderlust.envs.base import sane
@@ -26,7 +26,7 @@ def reach(
     radius: float = 1.0,
     limit: int = 100,
     seed: int = 0,
-    engine: Engine = "auto",
+    engine: EngineName = "auto",
 ) -> dict[str, Any]:
     """Follow goals in order from the origin, `limit` steps each; writes RUN/reach/reach.json and returns it."""
     _check(run, goals, radius, limit, seed)

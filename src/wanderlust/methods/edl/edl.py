@@ -43,6 +43,7 @@ def with_goals(goals: Float[Array, "skills obs"], spread: Float[Array, ""]) -> E
 class Edl(Method):
     """EDL of discrete skills."""
 
+    learns_network = False
     config: EdlConfig
     skills: SkillSpace
 

@@ -65,6 +65,7 @@ class LinearizerState(NamedTuple):
 class Linearizer(Method):
     """Goals in a box, a reward for blocks of steps, no network."""
 
+    learns_network = False
     config: LinearizerConfig
     skills: SkillSpace
 

@@ -6,11 +6,11 @@ import sys
 import jax
 import numpy as np
 import pytest
+from wanderlust.bench import speed
+from wanderlust.bench.speed import Rates, ratio
 
 from trained import run_python
 from wanderlust import cli
-from wanderlust.bench import speed
-from wanderlust.bench.speed import Rates, UpdateContestant, in_turns, ratio
 from wanderlust.config import SkillConfig
 from wanderlust.recipes import get_recipe
 
@@ -28,7 +28,7 @@ def clock(monkeypatch):
             return self.now
 
     ticking = Clock()
-    monkeypatch.setattr(speed.time, "perf_counter", ticking.perf_counter)
+    monkeypatch.setattr(measure.time, "perf_counter", ticking.perf_counter)
     return ticking
 
 
@@ -58,16 +58,16 @@ class Worker:
 # --- measuring ----------------------------------------------------------------------------------------------------
 
 
-def test_contestants_take_turns_and_the_warm_up_does_not_count(clock):
+def test_workloads_are_interleaved_and_the_warm_up_does_not_count(clock):
     log = []
     slow, quick = Worker("slow", clock, 1.0, log), Worker("quick", clock, 0.25, log)
-    rates = in_turns([slow, quick], seconds=3.0, rounds=3)
+    rates = interleaved([slow, quick], seconds=3.0, rounds=3)
     assert log == (["slow"] + ["quick"] * 4) * 4
     assert [each.rounds for each in rates] == [[10.0] * 3, [40.0] * 3]
 
 
 def test_a_rate_counts_the_time_of_a_last_call_that_runs_over(clock):
-    (rate,) = in_turns([Worker("one", clock, 0.75, [])], seconds=1.0, rounds=1)
+    (rate,) = interleaved([Worker("one", clock, 0.75, [])], seconds=1.0, rounds=1)
     assert rate.rounds == [pytest.approx(20 / 1.5)]
 
 
@@ -82,7 +82,9 @@ def test_ratios_pair_threads_with_threads_and_processes_with_all_threads():
         for engine, threads in (("c", 1), ("c", 4), ("envpool", 1), ("envpool", 4), ("async", 8))
     ]
     rates = [Rates([x]) for x in (10.0, 30.0, 5.0, 20.0, 6.0)]
-    found = [(r["ours"]["threads"], r["theirs"]["engine"], r["ratio"]["median"]) for r in speed._ratios(abouts, rates)]
+    found = [
+        (r["ours"]["threads"], r["theirs"]["engine"], r["ratio"]["median"]) for r in physics._ratios(abouts, rates)
+    ]
     assert found == [(1, "envpool", 2.0), (4, "envpool", 1.5), (4, "async", 5.0)]
 
 
@@ -93,7 +95,7 @@ def test_whatever_was_started_is_closed_if_a_measurement_fails(clock):
         raise RuntimeError("no such thing")
 
     with pytest.raises(RuntimeError, match="no such thing"), speed.progress(2, "measurement", quiet=True) as line:
-        list(speed.measure_physics([[lambda: one, fail]], 1.0, line))
+        list(physics.measure_physics([[lambda: one, fail]], 1.0, line))
     assert one.closed
 
 
@@ -120,7 +122,7 @@ def run_cli(*words):
     return stop.value.code
 
 
-def test_the_command_measures_physics_beside_its_rivals(tmp_path, capsys):
+def test_the_command_measures_physics_beside_its_peers(tmp_path, capsys):
     out = tmp_path / "deep" / "bench.json"
     flags = ("--worlds", "2", "--threads", "1", "2", "--seconds", "0.05", "--only", "physics")
     assert run_cli("--env", "half-cheetah", *flags, "--out", str(out)) == 0
@@ -135,9 +137,9 @@ def test_the_command_measures_physics_beside_its_rivals(tmp_path, capsys):
     assert [entry["theirs"]["engine"] for entry in result["ratios"]] == [engine for engine, _ in expected[2:]]
     for row in result["physics"]:
         assert set(row) == {"group", "engine", "worlds", "threads", "compile_seconds", "steps_per_second"}
-        speed = row["steps_per_second"]
-        assert len(speed["rounds"]) == result["rounds"] == speed.ROUNDS
-        assert 0 < speed["lowest"] <= speed["median"] == np.median(speed["rounds"]) <= speed["highest"]
+        rate = row["steps_per_second"]
+        assert len(rate["rounds"]) == result["rounds"] == measure.ROUNDS
+        assert 0 < rate["lowest"] <= rate["median"] == np.median(rate["rounds"]) <= rate["highest"]
     for entry in result["ratios"]:
         ours, theirs = (
             next(row for row in result["physics"] if all(row[k] == v for k, v in entry[side].items()))
@@ -177,7 +179,7 @@ def test_an_earlier_file_stays_until_all_is_measured(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.json"]
 
 
-def test_rivals_that_are_not_installed_are_said_to_be_missing(tmp_path, capsys, monkeypatch):
+def test_peers_that_are_not_installed_are_said_to_be_missing(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(speed, "NEEDS", {k: (("no_such_module",), why) for k, (_, why) in speed.NEEDS.items()})
     out = tmp_path / "bench.json"
     flags = ("--worlds", "2", "--threads", "1", "--seconds", "0.02", "--only", "physics", "--engines", "c")
@@ -190,7 +192,7 @@ def test_rivals_that_are_not_installed_are_said_to_be_missing(tmp_path, capsys, 
 
 
 @pytest.mark.parametrize("kind", ["ImportError", "FileNotFoundError", "AttributeError"])
-def test_a_rival_that_is_installed_and_cannot_be_loaded_is_missing_too(tmp_path, monkeypatch, kind):
+def test_a_peer_that_is_installed_and_cannot_be_loaded_is_missing_too(tmp_path, monkeypatch, kind):
     monkeypatch.delitem(sys.modules, "links_against_more", raising=False)
     (tmp_path / "links_against_more.py").write_text(f"raise {kind}('libMore.so.1:\\n cannot open shared object file')")
     monkeypatch.syspath_prepend(tmp_path)
@@ -198,7 +200,7 @@ def test_a_rival_that_is_installed_and_cannot_be_loaded_is_missing_too(tmp_path,
         speed, "NEEDS", {"envpool": (("links_against_more",), "not installed"), "async": (("json",), "")}
     )
     why = "installed, but cannot be loaded: libMore.so.1: cannot open shared object file"
-    assert speed._rivals() == ({"async"}, {"envpool": why})
+    assert speed._peers() == ({"async"}, {"envpool": why})
 
 
 def small_recipe(recipe, env, method, skills):
@@ -212,7 +214,7 @@ def small_recipe(recipe, env, method, skills):
 
 
 def test_updates_are_measured_at_the_recipes_batch_and_below():
-    configs = list(speed.update_configs("ant"))
+    configs = list(updates.update_configs("ant"))
     assert {config.recipe for config in configs} == {"laptop"}
     recipe = get_recipe("laptop", "ant", "lsd", SkillConfig())
     batch = recipe.schedule.sac_batch
@@ -227,11 +229,11 @@ def test_updates_are_measured_at_the_recipes_batch_and_below():
 
 
 def test_updates_are_those_of_training(monkeypatch):
-    monkeypatch.setattr(speed, "get_recipe", small_recipe)
-    monkeypatch.setattr(speed, "SEEDS", (2,))
-    monkeypatch.setattr(speed, "SMALLER", (4,))
-    (config,) = speed.update_configs("ant")
-    one = UpdateContestant(config, steps=4)
+    monkeypatch.setattr(updates, "get_recipe", small_recipe)
+    monkeypatch.setattr(updates, "SEEDS", (2,))
+    monkeypatch.setattr(updates, "SMALLER", (4,))
+    (config,) = updates.update_configs("ant")
+    one = updates.UpdateWorkload(config, steps=4)
     assert one.per_call == 8
     about = one.about
     assert about.pop("compile_seconds") > 0
@@ -280,6 +282,9 @@ def test_bad_flags_are_one_line_and_code_2(flags, complaint, capsys):
     assert said.startswith("wanderlust: ") and said.count("\n") == 1 and complaint in said
 
 
-def test_rivals_are_imported_only_when_they_are_measured(tmp_path):
-    program = "import sys, wanderlust, wanderlust.bench.speed, wanderlust.cli; print('envpool' in sys.modules)"
-    assert run_python("-c", program, cwd=tmp_path) == (0, "False\n", "")
+def test_peers_are_imported_only_when_they_are_measured(tmp_path):
+    program = (
+        "import sys, wanderlust.cli, wanderlust_experiments.bench.speed; "
+        "print('envpool' in sys.modules, 'imageio' in sys.modules)"
+    )
+    assert run_python("-c", program, cwd=tmp_path) == (0, "False False\n", "")

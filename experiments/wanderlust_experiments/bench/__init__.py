@@ -1,0 +1,1 @@
+"""`wanderlust bench`: how fast this machine steps environments and learns, beside other libraries."""
