@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
+from small_worlds import arm, arm_starts
 
 from helpers import body_state, qpos_of
 from wanderlust.bench.breakdown import Broken, Origin, replay
@@ -33,12 +34,22 @@ from wanderlust.envs.worlds.point import PointConfig
 from wanderlust.errors import UserError
 
 WORLDS = 16
+
+
+def needs_gpu(test):
+    """Left out without one: each further model costs Warp seconds of compilation."""
+    reason = "needs a GPU: WANDERLUST_TEST_PLATFORMS=cuda,cpu pytest -m gpu"
+    return pytest.mark.gpu(pytest.mark.skipif("jax.default_backend() == 'cpu'", reason=reason)(test))
+
+
 BODIES = [(Ant, "ant"), (HalfCheetah, "half-cheetah"), (Humanoid, "humanoid")]
 
 
 @functools.cache
 def warp(name, cone="stock"):
     """One engine of each kind for all tests: kernels and buffers are made once."""
+    if jax.default_backend() == "cpu":
+        import_warp().config.optimization_level = 0  # compiled in two thirds of the time
     return WarpEngine(make_world(BodyConfig(name, cone=cone)))
 
 
@@ -180,7 +191,7 @@ def check_pyramids(name, worlds, first, last):
 
 def check_ant(worlds):
     """Its legs are the steep capsules: 28 to 41% of the steps of ten seeds disagree, by up to 2.6 (mostly rad/s)."""
-    found = check_pyramids("ant", worlds, 4, 24)
+    found = check_pyramids("ant", worlds, 6, 18)
     assert 0.1 < np.mean(found.apart > 0.01) < 0.6
 
 
@@ -201,16 +212,14 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize("body", CHECKS)
+@pytest.mark.parametrize("body", ["ant", "half-cheetah"])
 def test_c_and_warp_make_the_same_steps_but_for_turned_pyramids(body):
     CHECKS[body](WORLDS)
 
 
-@pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize("body", CHECKS)
 def test_c_and_warp_on_a_gpu_make_the_same_steps_but_for_turned_pyramids(body):
-    if jax.default_backend() == "cpu":
-        pytest.skip("needs a GPU: WANDERLUST_TEST_PLATFORMS=cuda,cpu pytest -m gpu")
     CHECKS[body](256)
 
 
@@ -279,6 +288,19 @@ def test_a_batch_of_batches_is_one_batch():
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x.reshape(y.shape), y), one, two)
 
 
+def test_warp_steps_activations_and_mocap_bodies_and_reads_sensors_as_c_does():
+    world, random = arm(), np.random.default_rng(0)
+    engine, c, state = WarpEngine(world), CEngine(world), arm_starts(world)
+    step = jax.jit(engine.step)
+    for _ in range(3):
+        action = random.uniform(-1, 1, (3, 1)).astype(np.float32)
+        on_warp, state = step(state, action), c.step(state, action)
+        assert on_warp.sensors.shape == (3, 4)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3), on_warp, state)
+    engine.check()
+
+
+@needs_gpu
 def test_a_task_is_played_on_warp_as_on_c():
     """CheetahHurdle in a compiled program: its bars are in Warp's model, too."""
     task = make_task("cheetah-hurdle")
@@ -341,7 +363,7 @@ def test_there_is_half_as_much_room_again_as_the_worst_case_needs(body, name):
     assert 1.5 * rows <= body.capacity.rows < 6 * rows
 
 
-@pytest.mark.parametrize("name", ["half-cheetah", "humanoid"])
+@pytest.mark.parametrize("name", ["ant", "half-cheetah"])
 def test_warp_counts_its_load_and_finds_room_for_tumbling_bodies(name):
     """Its buffer also holds pairs that are only close, which the C engine does not count."""
     world, engine = make_world(BodyConfig(name)), WarpEngine(make_world(BodyConfig(name)))
