@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, method_config
+from wanderlust.envs.base import WorldState
 from wanderlust.envs.worlds.point import PointConfig
 
 _SECTIONS = ("env", "method", "skills", "sac", "schedule")
@@ -62,3 +63,24 @@ class Outside:
 
     def check(self):
         pass
+
+    def for_callers(self, count):
+        return self
+
+
+def body_state(qpos: Any, qvel: Any, sensors: int = 0) -> WorldState:
+    """The state of bodies without activations, one or a batch, at time 0."""
+    lead = np.shape(qpos)[:-1]
+    physics = np.concatenate([np.zeros((*lead, 1)), qpos, qvel], axis=-1).astype(np.float32)
+    return WorldState(physics, np.zeros((*lead, sensors), np.float32))
+
+
+def qpos_of(world: Any, state: WorldState) -> Any:
+    """Positions in the states of a body."""
+    return state.physics[..., 1 : 1 + world.model.nq]
+
+
+def qvel_of(world: Any, state: WorldState) -> Any:
+    """Velocities in the states of a body."""
+    first = 1 + world.model.nq
+    return state.physics[..., first : first + world.model.nv]

@@ -42,7 +42,7 @@ class Registry:
         return tuple(name for name in dict.fromkeys((*self._places, *self._found)) if ":" not in name)
 
     def __contains__(self, name: str) -> bool:
-        return ":" in name or name in self.names()
+        return name.partition(":")[2].isidentifier() or name in self.names()  # module:Ant-v5 is an id of Gymnasium's
 
     def get(self, name: str) -> Any:
         """What a name stands for; a ``package.module:Name`` is imported and stands for itself."""

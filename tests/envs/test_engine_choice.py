@@ -97,8 +97,8 @@ def test_c_cannot_be_fused(tmp_path, options):
 
 
 def test_an_engine_that_cannot_move_a_world_is_refused():
-    assert "--engine c cannot move point" in refused(api.configure, "point", engine="c")
-    assert "--engine jax cannot move ant" in refused(api.configure, "ant", engine="jax")
+    assert "--engine c cannot step point" in refused(api.configure, "point", engine="c")
+    assert "--engine jax cannot step ant" in refused(api.configure, "ant", engine="jax")
 
 
 def test_the_line_says_which_engine_and_why(monkeypatch):

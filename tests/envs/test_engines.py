@@ -12,34 +12,49 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from wanderlust.envs.engines.physics import CAPACITIES
+from small_worlds import arm, arm_starts
 
+from helpers import body_state, qpos_of
+from wanderlust.bench.breakdown import Broken, Origin, replay
 from wanderlust.downstream import episodes
 from wanderlust.downstream.tasks import make_task
-from wanderlust.envs import WorldState, choose_engine, make_engine, make_world
+from wanderlust.envs import choose_engine, make_engine, make_world
 from wanderlust.envs.base import Capacity, sane
 from wanderlust.envs.devices import cache_folder
-from wanderlust.envs.engines import physics
+from wanderlust.envs.engines import select
 from wanderlust.envs.engines.formula import JaxEngine
 from wanderlust.envs.engines.mujoco_c import CEngine
-from wanderlust.envs.engines.warp import WarpEngine
-from wanderlust.envs.mjcf import load_model
+from wanderlust.envs.engines.warp import WarpEngine, import_warp
+from wanderlust.envs.mjcf import set_physics
+from wanderlust.envs.worlds.ant import Ant
 from wanderlust.envs.worlds.body import BodyConfig
+from wanderlust.envs.worlds.half_cheetah import HalfCheetah
+from wanderlust.envs.worlds.humanoid import Humanoid
 from wanderlust.envs.worlds.point import PointConfig
 from wanderlust.errors import UserError
-from wanderlust.runs.broken import Broken, Origin, replay
 
 WORLDS = 16
+
+
+def needs_gpu(test):
+    """Left out without one: each further model costs Warp seconds of compilation."""
+    reason = "needs a GPU: WANDERLUST_TEST_PLATFORMS=cuda,cpu pytest -m gpu"
+    return pytest.mark.gpu(pytest.mark.skipif("jax.default_backend() == 'cpu'", reason=reason)(test))
+
+
+BODIES = [(Ant, "ant"), (HalfCheetah, "half-cheetah"), (Humanoid, "humanoid")]
 
 
 @functools.cache
 def warp(name, cone="stock"):
     """One engine of each kind for all tests: kernels and buffers are made once."""
+    if jax.default_backend() == "cpu":
+        import_warp().config.optimization_level = 0  # compiled in two thirds of the time
     return WarpEngine(make_world(BodyConfig(name, cone=cone)))
 
 
 def starts(world, count, seed=0):
-    return WorldState(*jax.device_get(jax.vmap(world.initial)(jax.random.split(jax.random.key(seed), count))))
+    return jax.device_get(jax.vmap(world.initial)(jax.random.split(jax.random.key(seed), count)))
 
 
 def tumbled(world, count, seed=0, settle=10):
@@ -47,8 +62,8 @@ def tumbled(world, count, seed=0, settle=10):
 
     Poses drawn like that may have limbs inside each other, which none of a body's own motions leads to.
     """
-    model, random = load_model(world.config), np.random.default_rng(seed)
-    qpos = starts(world, count, seed).qpos.copy()
+    model, random = world.model, np.random.default_rng(seed)
+    qpos = qpos_of(world, starts(world, count, seed)).copy()
     limited = model.jnt_limited > 0
     qpos[:, model.jnt_qposadr[limited]] = random.uniform(*model.jnt_range[limited].T, (count, limited.sum()))
     if world.spec.name == "half-cheetah":
@@ -58,15 +73,23 @@ def tumbled(world, count, seed=0, settle=10):
         qpos[:, 3:7] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
         qpos[:, 2] = random.uniform(0.3, 1.5, count)
     qvel = random.normal(size=(count, model.nv)) * random.choice([0.1, 2.0, 5.0], (count, 1))
-    state, c = WorldState(qpos, qvel.astype(np.float32)), CEngine(world)
+    state, c = body_state(qpos, qvel), CEngine(world)
     for _ in range(settle):
         state = c.step(state, random.uniform(-1, 1, (count, model.nu)).astype(np.float32))
     return state
 
 
+def sensed(model, physics):
+    """What MuJoCo's sensors read in a state."""
+    data = mujoco.MjData(model)
+    set_physics(model, data, physics)
+    mujoco.mj_forward(model, data)
+    return data.sensordata.copy()
+
+
 def difference(a, b):
     """The largest difference of any entry, per world."""
-    return np.maximum(np.abs(a.qpos - b.qpos).max(axis=1), np.abs(a.qvel - b.qvel).max(axis=1))
+    return np.abs(a.physics[:, 1:] - b.physics[:, 1:]).max(axis=1)
 
 
 # --- C against Warp --------------------------------------------------------------------------------------------------
@@ -94,11 +117,10 @@ def compared(name, cone, worlds, first, last, seed=0):
         if t >= first:
             moved = np.zeros(worlds)
             for _ in range(4):
-                near = WorldState(
-                    *(x + 1e-6 * random.choice([-1, 1], x.shape) * np.maximum(1, np.abs(x)) for x in state)
-                )
-                moved = np.maximum(moved, difference(c.step(near, action), after))
-            apart = difference(WorldState(*jax.device_get(step(state, action))), after)
+                x = state.physics
+                near = x + 1e-6 * random.choice([-1, 1], x.shape) * np.maximum(1, np.abs(x))
+                moved = np.maximum(moved, difference(c.step(state._replace(physics=near), action), after))
+            apart = difference(jax.device_get(step(state, action)), after)
             found.append((apart, moved, steep_near_floor(world, state, action)))
         state = after
     engine.check()
@@ -111,13 +133,14 @@ def steep_near_floor(world, state, action):
     They need a tangent to build a pyramid on. C takes the capsule's axis, laid flat; Warp does so only beyond 30
     degrees from the normal, and otherwise takes the y axis.
     """
-    model = load_model(world.config)
+    model = world.model
     data, capsules = mujoco.MjData(model), model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE
     radius, half = model.geom_size[capsules, 0], model.geom_size[capsules, 1]
     found = np.zeros(len(action), bool)
     for i, control in enumerate(action * model.actuator_ctrlrange[:, 1]):
         mujoco.mj_resetData(model, data)
-        data.qpos[:], data.qvel[:], data.ctrl[:] = state.qpos[i], state.qvel[i], control
+        set_physics(model, data, state.physics[i])
+        data.ctrl[:] = control
         for _ in range(6):
             mujoco.mj_kinematics(model, data)
             upright = np.abs(data.geom_xmat[capsules, 8])
@@ -168,7 +191,7 @@ def check_pyramids(name, worlds, first, last):
 
 def check_ant(worlds):
     """Its legs are the steep capsules: 28 to 41% of the steps of ten seeds disagree, by up to 2.6 (mostly rad/s)."""
-    found = check_pyramids("ant", worlds, 4, 24)
+    found = check_pyramids("ant", worlds, 6, 18)
     assert 0.1 < np.mean(found.apart > 0.01) < 0.6
 
 
@@ -189,16 +212,14 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize("body", CHECKS)
+@pytest.mark.parametrize("body", ["ant", "half-cheetah"])
 def test_c_and_warp_make_the_same_steps_but_for_turned_pyramids(body):
     CHECKS[body](WORLDS)
 
 
-@pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize("body", CHECKS)
 def test_c_and_warp_on_a_gpu_make_the_same_steps_but_for_turned_pyramids(body):
-    if jax.default_backend() == "cpu":
-        pytest.skip("needs a GPU: WANDERLUST_TEST_PLATFORMS=cuda,cpu pytest -m gpu")
     CHECKS[body](256)
 
 
@@ -214,22 +235,21 @@ def test_the_c_engine_gives_the_same_numbers_on_any_number_of_threads():
         action = random.uniform(-1, 1, (37, 8)).astype(np.float32)
         states = [engine.step(state, action) for engine, state in zip(engines, states, strict=True)]
     for state in states[1:]:
-        np.testing.assert_array_equal(state.qpos, states[0].qpos)
-        np.testing.assert_array_equal(state.qvel, states[0].qvel)
+        np.testing.assert_array_equal(state.physics, states[0].physics)
 
 
-@pytest.mark.parametrize("name", ["ant", "half-cheetah", "humanoid"])
 @pytest.mark.parametrize("speed", [0.0, 7e9, 1e30, 3e38, np.inf, np.nan])  # of one world: at rest, fast, broken
-def test_states_as_rows_make_the_same_step_and_none_that_is_broken_passes_for_sane(name, speed):
-    world = make_world(BodyConfig(name))
+def test_no_state_that_is_broken_passes_for_sane(speed):
+    world = make_world(BodyConfig("ant"))
     state = tumbled(world, 5)
-    state.qvel[3, -1] = speed
-    action = np.random.default_rng(0).uniform(-1, 1, (5, world.spec.action_dim)).astype(np.float32)
-    after = CEngine(world, threads=2).step(state, action)
-    rows, all_sane = CEngine(world, threads=2).step_rows(np.concatenate(state, axis=1), action)  # no common buffers
-    np.testing.assert_array_equal(rows, np.concatenate(after, axis=1))
+    state.physics[3, -1] = speed
+    action = np.random.default_rng(0).uniform(-1, 1, (5, 8)).astype(np.float32)
+    after, all_sane = CEngine(world, threads=2).step_checked(state, action)
     assert all_sane == (speed == 0.0)
     assert sane(after)[[0, 1, 2, 4]].all() and (sane(after)[3] or not all_sane)
+    others = [0, 1, 2, 4]
+    alone = CEngine(world, threads=1).step(jax.tree.map(lambda x: x[others], state), action[others])
+    np.testing.assert_array_equal(after.physics[others], alone.physics)
 
 
 def test_callers_share_many_cores_out_and_few_not():
@@ -249,9 +269,8 @@ def test_a_step_depends_on_nothing_but_its_own_state_and_action(kind):
     state, other = tumbled(world, WORLDS, 1), tumbled(world, WORLDS, 2)
     once = jax.device_get(step(state, action))
     step(other, -action)
-    turned = jax.device_get(step(WorldState(*(x[::-1] for x in state)), action[::-1]))
-    np.testing.assert_array_equal(turned.qpos[::-1], once.qpos)
-    np.testing.assert_array_equal(turned.qvel[::-1], once.qvel)
+    turned = jax.device_get(step(jax.tree.map(lambda x: x[::-1], state), action[::-1]))
+    np.testing.assert_array_equal(turned.physics[::-1], once.physics)
 
 
 def test_a_batch_of_batches_is_one_batch():
@@ -259,7 +278,7 @@ def test_a_batch_of_batches_is_one_batch():
     state = tumbled(world, WORLDS)
     action = np.random.default_rng(0).uniform(-1, 1, (WORLDS, 6)).astype(np.float32)
     flat = jax.jit(engine.step)(state, action)
-    seeds = jax.tree.map(lambda x: x.reshape(4, WORLDS // 4, -1), (state, action))
+    seeds = jax.tree.map(lambda x: x.reshape(4, WORLDS // 4, x.shape[1]), (state, action))
     nested = jax.jit(jax.vmap(engine.step))(*seeds)
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x.reshape(y.shape), y), nested, flat)
 
@@ -269,6 +288,19 @@ def test_a_batch_of_batches_is_one_batch():
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x.reshape(y.shape), y), one, two)
 
 
+def test_warp_steps_activations_and_mocap_bodies_and_reads_sensors_as_c_does():
+    world, random = arm(), np.random.default_rng(0)
+    engine, c, state = WarpEngine(world), CEngine(world), arm_starts(world)
+    step = jax.jit(engine.step)
+    for _ in range(3):
+        action = random.uniform(-1, 1, (3, 1)).astype(np.float32)
+        on_warp, state = step(state, action), c.step(state, action)
+        assert on_warp.sensors.shape == (3, 4)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3), on_warp, state)
+    engine.check()
+
+
+@needs_gpu
 def test_a_task_is_played_on_warp_as_on_c():
     """CheetahHurdle in a compiled program: its bars are in Warp's model, too."""
     task = make_task("cheetah-hurdle")
@@ -281,47 +313,38 @@ def test_a_task_is_played_on_warp_as_on_c():
 
     @jax.jit
     def play(body):
-        remembered = jax.vmap(lambda b: task.begin(world.observe(b), jax.random.key(0)))(body)
+        remembered = jax.vmap(lambda b: task.begin(world.measure(b), jax.random.key(0)))(body)
         keys = jax.random.split(jax.random.key(0), worlds)
-        start = episodes.begin_option(
-            episodes.Episode(body, remembered, jnp.zeros(worlds, jnp.int32), keys), jnp.ones(4, bool)
-        )
-        step = lambda _, now: episodes.step_option(world, task, now, engine.step(now.episode.body, action))  # noqa: E731
-        return start, jax.lax.fori_loop(0, 2, step, start)
+        start = episodes.held(episodes.Episode(body, remembered, jnp.zeros(worlds, jnp.int32), keys), jnp.ones(4, bool))
+        return start, episodes.hold(world, task, engine, lambda obs: action, start, 2)
 
-    now, on_warp = play(WorldState(qpos, qvel))
+    body = body_state(qpos, qvel, sensors=3)
+    for row, reading in zip(body.physics, body.sensors, strict=True):
+        reading[:] = sensed(world.model, row)
+    now, on_warp = play(body)
     engine.check()
-    settle = jax.jit(lambda now, after: episodes.step_option(world, task, now, after))
+    settle = jax.jit(lambda now, after: episodes.settle(world, task, now, after))
     for _ in range(2):
         now = settle(now, c.step(jax.device_get(now.episode.body), action))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=5e-3), on_warp.episode.body, now.episode.body)
-    assert on_warp.result.reward.tolist() == now.result.reward.tolist() == [0, 0, 0, 1]
+    assert on_warp.outcome.reward.tolist() == now.outcome.reward.tolist() == [0, 0, 0, 1]
     assert on_warp.steps.tolist() == [2] * worlds
     free = make_engine(make_world(BodyConfig("half-cheetah")), "c", threads=1)
-    apart = difference(free.step(WorldState(qpos, qvel), action), c.step(WorldState(qpos, qvel), action))
+    apart = difference(free.step(body, action), c.step(body, action))
     assert apart.max() > 0.1  # the bars are in the way
 
 
 # --- room in Warp's buffers ------------------------------------------------------------------------------------------
 
 
-WORST = {"ant": (11, 48), "half-cheetah": (7, 32), "humanoid": (19, 76)}
-"""The most contacts and constraint rows that one world of the C engine was ever seen to have.
-
-HalfCheetah's and Humanoid's in 1,200 rollouts of 300 physics steps from tumbled poses, the first 50 not counted, a
-quarter each with random, full, held full and no actions. There Ant had 9 and 41; its numbers are from an earlier count.
-Few steps come near: 99.9% of them have at most 28 (Ant), 24 and 45 rows.
-"""
-
-
 def c_load(name):
-    """The same, in few and shorter rollouts."""
+    """The most contacts and constraint rows of one world of the C engine, in few rollouts with all kinds of actions."""
     world = make_world(BodyConfig(name))
-    model, random, start = load_model(world.config), np.random.default_rng(0), tumbled(world, 40)
+    model, random, start = world.model, np.random.default_rng(0), tumbled(world, 40)
     data, contacts, rows = mujoco.MjData(model), 0, 0
     for i in range(40):
         mujoco.mj_resetData(model, data)
-        data.qpos[:], data.qvel[:] = start.qpos[i], start.qvel[i]
+        set_physics(model, data, start.physics[i])
         held = np.sign(random.uniform(-1, 1, model.nu))
         for t in range(60):
             if t % 5 == 0:
@@ -332,16 +355,15 @@ def c_load(name):
     return contacts, rows
 
 
-@pytest.mark.parametrize("name", CAPACITIES)
-def test_there_is_half_as_much_room_again_as_the_worst_case_needs(name):
-    (contacts, rows), (most_contacts, most_rows) = c_load(name), WORST[name]
-    assert most_contacts / 3 < contacts <= most_contacts
-    assert most_rows / 3 < rows <= most_rows
-    assert CAPACITIES[name].contacts >= 1.5 * most_contacts
-    assert CAPACITIES[name].rows >= 1.5 * most_rows
+@pytest.mark.parametrize(("body", "name"), BODIES)
+def test_there_is_half_as_much_room_again_as_the_worst_case_needs(body, name):
+    """Half of what is found here at least, as the worst of 1,200 longer rollouts was 1.1 to 1.6 times as much."""
+    contacts, rows = c_load(name)
+    assert 1.5 * contacts <= body.capacity.contacts < 6 * contacts
+    assert 1.5 * rows <= body.capacity.rows < 6 * rows
 
 
-@pytest.mark.parametrize("name", CAPACITIES)
+@pytest.mark.parametrize("name", ["ant", "half-cheetah"])
 def test_warp_counts_its_load_and_finds_room_for_tumbling_bodies(name):
     """Its buffer also holds pairs that are only close, which the C engine does not count."""
     world, engine = make_world(BodyConfig(name)), WarpEngine(make_world(BodyConfig(name)))
@@ -349,7 +371,7 @@ def test_warp_counts_its_load_and_finds_room_for_tumbling_bodies(name):
     random = np.random.default_rng(0)
     for _ in range(4):
         action = np.sign(random.uniform(-1, 1, (WORLDS, world.spec.action_dim))).astype(np.float32)
-        state = WorldState(*jax.device_get(step(state, action)))
+        state = jax.device_get(step(state, action))
     engine.check()
     ((contacts, rows, overflowed),) = [simulation.load() for simulation in engine._simulations.values()]
     assert not overflowed
@@ -360,15 +382,15 @@ def test_warp_counts_its_load_and_finds_room_for_tumbling_bodies(name):
 @pytest.mark.parametrize("room", [Capacity(contacts=16, rows=8), Capacity(contacts=1, rows=72)])
 def test_too_little_room_raises_with_the_numbers(monkeypatch, room):
     world = make_world(BodyConfig("half-cheetah"))
-    low = starts(world, WORLDS)
-    low = low._replace(qpos=low.qpos - np.array([0.0, 0.2, *[0.0] * 7], np.float32))  # knees on the floor
+    low = jax.tree.map(np.copy, starts(world, WORLDS))
+    low.physics[:, 2] -= 0.2  # knees on the floor
     action = np.zeros((WORLDS, 6), np.float32)
 
     enough = warp("half-cheetah")
     jax.block_until_ready(jax.jit(enough.step)(low, action))
     enough.check()
 
-    monkeypatch.setitem(CAPACITIES, "half-cheetah", room)
+    monkeypatch.setattr(HalfCheetah, "capacity", room)
     engine = WarpEngine(world)
     engine.check()  # nothing has happened yet
     jax.block_until_ready(jax.jit(engine.step)(low, action))
@@ -386,7 +408,8 @@ def test_too_little_room_raises_with_the_numbers(monkeypatch, room):
 def test_a_body_that_breaks_down_is_said_to_although_its_buffers_overflow():
     world = make_world(BodyConfig("ant"))
     state, action = starts(world, 1), np.zeros((1, 8), np.float32)
-    broken = Broken(Origin(world.config, "warp", 4), np.zeros(1, np.int32), state.qpos, state.qvel + 1e4, action)
+    fast = state.physics + 1e4 * (np.arange(state.physics.size) > 15)
+    broken = Broken(Origin(world.config, "warp", 4), np.zeros(1, np.int32), fast.astype(np.float32), action)
     (again,) = replay(broken, "warp")
     assert not again.finite
     assert again.overflow.startswith("the buffers of MuJoCo Warp overflowed: ")
@@ -411,7 +434,7 @@ def without_warp(monkeypatch):
     def missing():
         raise UserError("--engine warp needs MuJoCo Warp")
 
-    monkeypatch.setattr(physics, "import_mujoco_warp", missing)
+    monkeypatch.setattr(select, "import_mujoco_warp", missing)
 
 
 def test_the_engine_is_picked_by_what_is_there_with_the_reason(monkeypatch):
@@ -432,13 +455,13 @@ def test_the_engine_is_picked_by_what_is_there_with_the_reason(monkeypatch):
 
 
 def test_what_cannot_be_picked_says_what_can(monkeypatch):
-    with pytest.raises(UserError, match="--engine jax cannot move ant: choose c or warp"):
+    with pytest.raises(UserError, match="--engine jax cannot step ant: choose c or warp"):
         choose_engine(ANT, "jax")
     with pytest.raises(
         UserError, match=r"no PGS solver, which env\.solver=stock \(the paper's\) asks for: use --engine c"
     ):
         choose_engine(STOCK_HUMANOID, "warp")
-    with pytest.raises(UserError, match="--engine warp cannot move point: its dynamics are a formula"):
+    with pytest.raises(UserError, match="--engine warp cannot step point: its dynamics are a formula"):
         make_engine(POINT, "warp")
     without_warp(monkeypatch)
     with pytest.raises(UserError, match="--engine warp needs MuJoCo Warp"):
@@ -453,7 +476,7 @@ def test_the_engine_that_was_picked_is_made():
 
 
 def test_warp_is_quiet_and_keeps_its_kernels_in_our_cache(capfd):
-    wp = physics.import_warp()
+    wp = import_warp()
 
     @wp.kernel(module="unique")
     def double(x: wp.array(dtype=float)):
@@ -470,13 +493,11 @@ def test_warp_is_quiet_and_keeps_its_kernels_in_our_cache(capfd):
 def test_the_leaner_model_of_c_makes_the_same_step_to_the_last_bit(name):
     world = make_world(BodyConfig(name))
     lean, plain = CEngine(world, 1), CEngine(world, 1)
-    plain._model = model = load_model(world.config)
+    plain._model = model = world.model
     assert lean._model is not plain._model
     random = np.random.default_rng(0)
-    qpos = model.qpos0 + random.uniform(-0.1, 0.1, (16, model.nq))
-    state = WorldState(qpos.astype(np.float32), (0.1 * random.normal(size=(16, model.nv))).astype(np.float32))
+    state = starts(world, 16)
     for _ in range(60):
         action = random.uniform(-1, 1, (16, model.nu)).astype(np.float32)
         state, other = lean.step(state, action), plain.step(state, action)
-        np.testing.assert_array_equal(state.qpos, other.qpos)
-        np.testing.assert_array_equal(state.qvel, other.qvel)
+        np.testing.assert_array_equal(state.physics, other.physics)

@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from wanderlust.envs.worlds.presets import PRESETS
 
-from wanderlust.envs import WorldState, make_world
+from helpers import qpos_of, qvel_of
+from wanderlust.envs import make_world
 from wanderlust.envs.engines.mujoco_c import CEngine
-from wanderlust.envs.mjcf import load_model, muted
+from wanderlust.envs.mjcf import muted
 from wanderlust.envs.worlds.body import BodyConfig
 
 BODIES = ("ant", "half-cheetah", "humanoid")
@@ -35,14 +35,14 @@ def name(request):
 def test_sizes_and_time(name, qpos, qvel, actions, seconds, position):
     world = make_world(BodyConfig(name, episode_length=123))
     start = world.initial(jax.random.key(0))
-    assert (start.qpos.shape, start.qvel.shape) == ((qpos,), (qvel,))
     assert (world.spec.obs_dim, world.spec.action_dim) == (qpos + qvel, actions)
     assert world.spec.groups["position"] == position
     assert world.spec.episode_length == 123
     assert world.control_seconds == pytest.approx(seconds)
-    after = CEngine(world).step(WorldState(start.qpos[None], start.qvel[None]), np.zeros((1, actions)))
-    assert (after.qpos.shape, after.qvel.shape) == ((1, qpos), (1, qvel))
-    np.testing.assert_array_equal(world.observe(start), np.concatenate([start.qpos, start.qvel]))
+    after = CEngine(world).step(jax.tree.map(lambda x: x[None], start), np.zeros((1, actions)))
+    assert jax.tree.map(np.shape, after) == ((1, 1 + qpos + qvel), (1, 0))
+    assert after.physics[0, 0] == pytest.approx(seconds)
+    np.testing.assert_array_equal(world.observe(start), start.physics[1:])
 
 
 ANT_JOINTS = "hip_1 ankle_1 hip_2 ankle_2 hip_3 ankle_3 hip_4 ankle_4"
@@ -67,7 +67,7 @@ ARMS_AND_LEGS = (
     ],
 )
 def test_entries_and_actions_are_in_the_published_order(name, joints, actuators, gears):
-    model = load_model(BodyConfig(name))
+    model = make_world(BodyConfig(name)).model
     named = [model.joint(i).name for i in range(model.njnt)]
     free = name != "half-cheetah"
     assert named == [*(["root"] if free else ["rootx"]), *joints.split()]
@@ -94,8 +94,8 @@ PYRAMIDS, ROUND = mujoco.mjtCone.mjCONE_PYRAMIDAL, mujoco.mjtCone.mjCONE_ELLIPTI
     ],
 )
 def test_only_the_solver_and_the_cones_are_changed_and_only_where_asked(name, stock_solver, integrator, mass):
-    usual, stock = load_model(BodyConfig(name)), load_model(BodyConfig(name, solver="stock"))
-    elliptic = load_model(BodyConfig(name, cone="elliptic"))
+    usual, stock = make_world(BodyConfig(name)).model, make_world(BodyConfig(name, solver="stock")).model
+    elliptic = make_world(BodyConfig(name, cone="elliptic")).model
     assert (usual.opt.solver, stock.opt.solver, elliptic.opt.solver) == (NEWTON, stock_solver, NEWTON)
     assert (usual.opt.cone, stock.opt.cone, elliptic.opt.cone) == (PYRAMIDS, PYRAMIDS, ROUND)
     assert {m.opt.integrator for m in (usual, stock, elliptic)} == {integrator}
@@ -133,11 +133,12 @@ def test_episodes_start_at_the_models_pose_with_noise_on_every_entry(
     count = 4_000
     world = make_world(BodyConfig(name))
     start = jax.vmap(world.initial)(jax.random.split(jax.random.key(0), count))
-    pose = np.zeros(start.qpos.shape[1])
+    qpos, qvel = qpos_of(world, start), qvel_of(world, start)
+    pose = np.zeros(qpos.shape[1])
     if name != "half-cheetah":
         pose[2:4] = height, 1.0  # and the unit quaternion, which is not normalised after the noise
-    moved = (np.asarray(start.qpos) - pose) / position_noise
-    pushed = np.asarray(start.qvel) / velocity_noise
+    moved = (np.asarray(qpos) - pose) / position_noise
+    pushed = np.asarray(qvel) / velocity_noise
     for noise, is_normal in ((moved, False), (pushed, normal)):
         # A uniform variable in [-1, 1] has variance 1/3 and kurtosis 9/5; of 4,000 draws the mean is then known to
         # 0.009 and the variance to 0.005. Of a normal one: 1 and 3, 0.016 and 0.022. Five of those for 47 entries.
@@ -160,11 +161,11 @@ def test_only_humanoid_ends_an_episode_and_only_by_its_height(name):
     world = make_world(BodyConfig(name))
     start = world.initial(jax.random.key(0))
     heights = jnp.array([-50.0, 0.0, 0.5, 0.999, 1.001, 1.4, 1.999, 2.001, 50.0])
-    ended = jax.vmap(lambda z: world.terminated(start._replace(qpos=start.qpos.at[2].set(z))))(heights)
+    ended = jax.vmap(lambda z: world.terminated(start._replace(physics=start.physics.at[3].set(z))))(heights)
     expected = (heights < 1.0) | (heights > 2.0) if name == "humanoid" else np.zeros(len(heights), bool)
     np.testing.assert_array_equal(ended, expected)
-    lying = start._replace(qpos=start.qpos.at[jnp.array([0, 1, 3])].set(-9.0), qvel=start.qvel + 100.0)
-    assert not world.terminated(lying)
+    moved = start.physics.at[jnp.array([1, 2, 4])].set(-9.0).at[1 + world.model.nq :].add(100.0)
+    assert not world.terminated(start._replace(physics=moved))
 
 
 # --- actions ---------------------------------------------------------------------------------------------------------
@@ -173,17 +174,17 @@ def test_only_humanoid_ends_an_episode_and_only_by_its_height(name):
 def test_actions_span_the_control_range_and_are_clipped_to_it(name):
     """One control step next to MuJoCo's own, with the controls written down by hand."""
     world = make_world(BodyConfig(name))
-    model, size = load_model(BodyConfig(name)), world.spec.action_dim
+    model, size = world.model, world.spec.action_dim
     strength = 0.4 if name == "humanoid" else 1.0
     np.testing.assert_array_equal(model.actuator_ctrlrange, [[-strength, strength]] * size)
     start = jax.device_get(world.initial(jax.random.key(1)))
     action = np.linspace(-1.7, 1.7, size, dtype=np.float32)
     data = mujoco.MjData(model)
-    data.qpos[:], data.qvel[:], data.ctrl[:] = start.qpos, start.qvel, strength * np.clip(action, -1.0, 1.0)
+    data.qpos[:], data.qvel[:] = qpos_of(world, start), qvel_of(world, start)
+    data.ctrl[:] = strength * np.clip(action, -1.0, 1.0)
     mujoco.mj_step(model, data, 5)
-    after = CEngine(world).step(WorldState(start.qpos[None], start.qvel[None]), action[None])
-    np.testing.assert_allclose(after.qpos[0], data.qpos, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(after.qvel[0], data.qvel, rtol=1e-6, atol=1e-7)
+    after = CEngine(world).step(jax.tree.map(lambda x: x[None], start), action[None])
+    np.testing.assert_allclose(after.physics[0], [data.time, *data.qpos, *data.qvel], rtol=1e-6, atol=1e-7)
 
 
 # --- Gymnasium -------------------------------------------------------------------------------------------------------
@@ -191,16 +192,9 @@ def test_actions_span_the_control_range_and_are_clipped_to_it(name):
 
 def gymnasium_env(name):
     """Gymnasium's environment of that body, told to show and end what the published one does."""
-    positions = {"exclude_current_positions_from_observation": False}
-    nothing_more = {f"include_{what}_in_observation": False for what in ("cinert", "cvel", "qfrc_actuator", "cfrc_ext")}
-    settings = {
-        "ant": ("Ant-v5", {"include_cfrc_ext_in_observation": False, "terminate_when_unhealthy": False}),
-        "half-cheetah": ("HalfCheetah-v5", {}),
-        "humanoid": ("Humanoid-v5", nothing_more),
-    }
-    kind, changes = settings[name]
+    twin = make_world(BodyConfig(name)).gymnasium
     with muted():  # HalfCheetah's file makes MuJoCo write a warning into the working folder
-        return gymnasium.make(kind, **positions, **changes).unwrapped
+        return gymnasium.make(twin.id, **twin.options).unwrapped
 
 
 STEPS = 40
@@ -214,21 +208,22 @@ def both(name, solver, together):
     env, world = gymnasium_env(name), make_world(BodyConfig(name, solver=solver))
     engine, random = CEngine(world, threads=1), np.random.default_rng(0)
     starts = jax.device_get(jax.vmap(world.initial)(jax.random.split(jax.random.key(0), 4)))
+    ended = jax.jit(world.terminated)
     ours, theirs, ends = [], [], []
     for i in range(4):
-        state = WorldState(starts.qpos[i : i + 1], starts.qvel[i : i + 1])
+        state = jax.tree.map(lambda x: x[i : i + 1], starts)  # noqa: B023 - called at once
         env.reset(seed=i)
-        env.set_state(state.qpos[0], state.qvel[0])
+        env.set_state(qpos_of(world, state)[0], qvel_of(world, state)[0])
         for _ in range(STEPS):
             action = random.uniform(-1, 1, (1, world.spec.action_dim))
             if together:
-                env.set_state(state.qpos[0], state.qvel[0])
+                env.set_state(qpos_of(world, state)[0], qvel_of(world, state)[0])
                 env.data.qacc_warmstart[:] = 0.0
-            obs, _, ended, _, _ = env.step(action[0] * env.action_space.high)
+            obs, _, theirs_ended, _, _ = env.step(action[0] * env.action_space.high)
             state = engine.step(state, action)
-            ours.append(np.concatenate([state.qpos[0], state.qvel[0]]))
+            ours.append(state.physics[0, 1:])
             theirs.append(obs)
-            ends.append((bool(world.terminated(WorldState(state.qpos[0], state.qvel[0]))), ended))
+            ends.append((bool(ended(state)[0]), theirs_ended))
     shape = (4, STEPS, -1)
     return np.reshape(ours, shape), np.reshape(theirs, shape), np.array(ends)
 
@@ -265,24 +260,10 @@ def test_newton_solves_the_problem_that_humanoids_file_leaves_to_pgs():
 # --- what networks see -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "means", "stds"),
-    [
-        ("ant", {0: 0.00486117, 3: 0.8454677, 28: 0.27756855}, {0: 0.62473416, 1: 0.61958003, 28: 4.3704395}),
-        ("half-cheetah", {0: -0.07861924, 17: -0.0115027}, {0: 0.4039283, 9: 0.73060024, 17: 5.9759197}),
-        ("humanoid", {2: 0.95715916, 25: 2.6394178e-05, 46: -1.1721193}, {0: 0.12630117, 1: 0.09309318, 46: 3.2871766}),
-    ],
-)
-def test_the_published_normalisers_are_in_place(name, means, stds):
-    spec = make_world(BodyConfig(name)).spec
-    assert (spec.obs_mean, spec.obs_std) == PRESETS[name]
-    assert len(spec.obs_mean) == len(spec.obs_std) == spec.obs_dim
-    assert {i: spec.obs_mean[i] for i in means} == means
-    assert {i: spec.obs_std[i] for i in stds} == stds
-
-
 def test_a_metre_is_worth_what_the_paper_makes_it_worth():
-    worth = {n: [1 / PRESETS[n][1][i] for i in make_world(BodyConfig(n)).spec.groups["position"]] for n in BODIES}
+    specs = [make_world(BodyConfig(name)).spec for name in BODIES]
+    assert all(len(spec.obs_mean) == len(spec.obs_std) == spec.obs_dim for spec in specs)
+    worth = {spec.name: [1 / spec.obs_std[i] for i in spec.groups["position"]] for spec in specs}
     assert worth["ant"] == pytest.approx([1.60, 1.61], abs=0.005)
     assert worth["half-cheetah"] == pytest.approx([2.48], abs=0.005)
     assert worth["humanoid"] == pytest.approx([7.92, 10.74], abs=0.005)

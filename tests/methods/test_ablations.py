@@ -10,6 +10,7 @@ import pytest
 
 from wanderlust import train
 from wanderlust.config import MethodConfig, SkillConfig
+from wanderlust.methods.base import Method
 from wanderlust.methods.lsd import Lsd
 from wanderlust.methods.skills import DiscreteSkills, SkillSpace
 from wanderlust.recipes import get_recipe
@@ -33,7 +34,7 @@ def small(skills, start_range, seeds):
 
 
 @dataclasses.dataclass(frozen=True)
-class Unconstrained:
+class Unconstrained(Method):
     """LSD's reward and LSD's loss, with a phi that may stretch distances."""
 
     config: MethodConfig

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wanderlust.config import MethodConfig
-from wanderlust.envs.spec import EnvSpec, Transition
+from wanderlust.envs.spec import EnvSpec, Groups, Transition
 from wanderlust.errors import UserError
 from wanderlust.methods import VIEWS, View, make_method, parse_method
 from wanderlust.methods.diayn import Diayn, DiaynState
@@ -205,7 +205,7 @@ SPEC = EnvSpec(
     obs_dim=4,
     action_dim=1,
     episode_length=5,
-    position_dims=(1, 3),
+    groups=Groups(position=(1, 3)),
     obs_mean=(1.0, 2.0, 3.0, 4.0),
     obs_std=(1.0, 2.0, 4.0, 8.0),
 )

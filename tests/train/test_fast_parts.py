@@ -12,7 +12,7 @@ from helpers import tiny_config
 from wanderlust import train
 from wanderlust.config import SacConfig
 from wanderlust.envs import WorldState
-from wanderlust.envs.spec import EnvSpec, Transition
+from wanderlust.envs.spec import EnvSpec, Groups, Transition
 from wanderlust.rl import replay as replays
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, Linear, in_precision, init_mlp
 from wanderlust.rl.sac import Batch, Sac
@@ -58,22 +58,22 @@ class Cliff:
 
     @property
     def spec(self):
-        return EnvSpec("cliff", 2, 2, self.length, (0, 1), (0.0, 0.0), (1.0, 1.0))
+        return EnvSpec("cliff", 2, 2, self.length, Groups(position=(0, 1)), (0.0, 0.0), (1.0, 1.0))
 
     def initial(self, key):
         return WorldState(jnp.array([0.0, 0.0]).at[1].set(jax.random.randint(key, (), 2, 9)), jnp.zeros(0))
 
     def observe(self, state):
-        return state.qpos
+        return state.physics
 
     def terminated(self, state):
-        return state.qpos[0] >= state.qpos[1]
+        return state.physics[0] >= state.physics[1]
 
     def from_origin(self):
         return self
 
     def step(self, state, action):
-        return state._replace(qpos=state.qpos + jnp.array([1.0, 0.0]))
+        return state._replace(physics=state.physics + jnp.array([1.0, 0.0]))
 
 
 def episodes(driver, **changes):
@@ -94,7 +94,7 @@ def episodes(driver, **changes):
 def test_an_epoch_of_episodes_is_one_episode_of_every_world(driver):
     parts = episodes(driver)
     state = train.init(parts)
-    lengths = np.minimum(np.asarray(state.worlds.state.qpos)[0, :, 1], 5)  # steps to the edge, or the time limit
+    lengths = np.minimum(np.asarray(state.worlds.state.physics)[0, :, 1], 5)  # steps to the edge, or the time limit
     state, metrics = train.make_driver(parts)(state, 1)
     assert metrics["steps"].tolist() == [lengths.sum()]
     assert 6 * 2 < lengths.sum() < 6 * 5  # some ended early, some did not
@@ -105,7 +105,7 @@ def test_an_epoch_of_episodes_is_one_episode_of_every_world(driver):
     assert (stored.terminated | stored.truncated).sum() == 6  # every world ends exactly once
     np.testing.assert_array_equal(stored.next_obs[:, 0], stored.obs[:, 0] + 1)
     assert not np.asarray(state.worlds.age).any()  # and all begin anew together
-    assert not np.asarray(state.worlds.state.qpos)[..., 0].any()
+    assert not np.asarray(state.worlds.state.physics)[..., 0].any()
 
 
 def test_both_drivers_collect_the_same_episodes():

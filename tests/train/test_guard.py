@@ -8,13 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers import tiny_config
+from helpers import body_state, tiny_config
 from trained import copy_of, trained, tree
 from wanderlust import cli, train
 from wanderlust.envs import WorldState, make_engine, make_world
 from wanderlust.envs.engines.formula import JaxEngine
 from wanderlust.envs.engines.mujoco_c import CEngine
-from wanderlust.envs.mjcf import load_model
 from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.envs.worlds.point import PointConfig
 from wanderlust.errors import UserError
@@ -35,8 +34,8 @@ class Breaking(JaxEngine):
 
     def step(self, state, action):
         after = super().step(state, action)
-        out = jnp.any(jnp.abs(after.qpos) > 0.5, axis=1, keepdims=True)
-        return after._replace(qpos=jnp.where(out, jnp.nan, after.qpos))
+        out = jnp.any(jnp.abs(after.physics) > 0.5, axis=1, keepdims=True)
+        return after._replace(physics=jnp.where(out, jnp.nan, after.physics))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,10 +107,10 @@ def test_a_world_that_is_lost_stops_the_run_and_can_be_replayed(tmp_path, monkey
     broken = Broken.read(file)
     assert broken.origin == Origin(run.config.env, "jax", 4)
     assert broken.seed.tolist() == [0, 1, 2]
-    before = WorldState(jnp.asarray(broken.qpos), jnp.asarray(broken.qvel))
-    assert np.all(np.isfinite(before.qpos))
+    before = WorldState(jnp.asarray(broken.physics), jnp.zeros((3, 0)))
+    assert np.all(np.isfinite(before.physics))
     after = Breaking(make_world(run.config.env)).step(before, jnp.asarray(broken.action))
-    assert np.all(np.isnan(after.qpos))  # it is this step that did it
+    assert np.all(np.isnan(after.physics))  # it is this step that did it
     code, out, err = wanderlust("replay", file)
     assert (code, err) == (0, "")  # with PointEnv's own engine all is well
     assert "point, before epoch 4, on the engine jax" in out
@@ -185,8 +184,8 @@ def too_fast(tmp_path_factory) -> tuple[Run, str]:
     folder = tmp_path_factory.mktemp("ant")
     run = loop.start(ANT, folder / "run")
     state = train.init(train.assemble(ANT))
-    fast = jax.tree.map(lambda x: jnp.full_like(x, 1e10), state.worlds.state.qvel)
-    state = state._replace(worlds=state.worlds._replace(state=state.worlds.state._replace(qvel=fast)))
+    fast = state.worlds.state.physics.at[..., 16:].set(1e10)
+    state = state._replace(worlds=state.worlds._replace(state=state.worlds.state._replace(physics=fast)))
     run.save(2, train.to_save(state))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -201,8 +200,8 @@ def test_an_ant_that_breaks_down_stops_the_run(too_fast):
     assert list(run.checkpoints()) == [2]
     assert [path.name for path in run.path.parent.iterdir()] == ["run"]  # no MUJOCO_LOG.TXT
     file = ArrayFile(run.broken / "epoch-00000004.safetensors")
-    assert file.shapes() == {"seed": (1,), "qpos": (1, 15), "qvel": (1, 14), "action": (1, 8)}
-    np.testing.assert_array_equal(file.read("qvel"), np.full((1, 14), 1e10, np.float32))
+    assert file.shapes() == {"seed": (1,), "physics": (1, 30), "action": (1, 8)}
+    np.testing.assert_array_equal(file.read("physics")[:, 16:], np.full((1, 14), 1e10, np.float32))
 
 
 def test_replay_shows_every_physics_step_up_to_the_bad_one(too_fast, tmp_path, monkeypatch, wanderlust):
@@ -225,7 +224,7 @@ def test_replay_of_a_sound_state_shows_what_the_engine_does(tmp_path, monkeypatc
     action = np.full((2, 8), 0.3, np.float32)
     file = tmp_path / "sound.safetensors"
     origin = Origin(world.config, "warp", 7)
-    Broken(origin, np.array([0, 5], np.int32), np.array(state.qpos), np.array(state.qvel), action).write(file)
+    Broken(origin, np.array([0, 5], np.int32), np.array(state.physics), action).write(file)
     code, out, _ = wanderlust("replay", file)
     assert code == 0
     assert "ant, before epoch 7, on the engine warp" in out
@@ -237,21 +236,23 @@ def test_replay_of_a_sound_state_shows_what_the_engine_does(tmp_path, monkeypatc
     seen = list(replay(Broken.read(file), "c"))
     assert [len(world.substeps) for world in seen] == [5, 5]
     after = make_engine(world, "c").step(jax.device_get(state), action)
-    np.testing.assert_allclose([w.substeps[-1].speed for w in seen], np.abs(after.qvel).max(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(
+        [w.substeps[-1].speed for w in seen], np.abs(after.physics[:, 16:]).max(axis=1), rtol=1e-6
+    )
 
 
 def test_mujoco_would_hide_what_happened():
-    """Its engine puts a body back to the start and goes on; `envs/models.py` tells it not to."""
+    """Its engine puts a body back to the start and goes on; `envs/worlds/body.py` tells it not to."""
     world = make_world(BodyConfig("ant"))
-    model = load_model(world.config)
-    state = WorldState(np.tile(model.qpos0, (2, 1)), np.stack([np.zeros(model.nv), np.full(model.nv, 1e10)]))
+    model = world.model
+    state = body_state(np.tile(model.qpos0, (2, 1)), np.stack([np.zeros(model.nv), np.full(model.nv, 1e10)]))
     engine, plain = CEngine(world), CEngine(world)
     plain._model = model
     with loop.muted():
         ours, theirs = (e.step(state, np.zeros((2, 8))) for e in (engine, plain))
-    assert np.isfinite(ours.qvel).all(axis=1).tolist() == [True, False]
-    assert np.isfinite(theirs.qvel).all()
-    assert np.abs(theirs.qvel).max() < 10
+    assert np.isfinite(ours.physics).all(axis=1).tolist() == [True, False]
+    assert np.isfinite(theirs.physics).all()
+    assert np.abs(theirs.physics[:, 16:]).max() < 10
 
 
 # --- files from anywhere --------------------------------------------------------------------------------------------
@@ -259,13 +260,12 @@ def test_mujoco_would_hide_what_happened():
 
 def about(**changes: object) -> dict[str, str]:
     origin = {"env": dataclasses.asdict(PointConfig()), "engine": "jax", "epoch": 4, **changes}
-    return {"format": "wanderlust-broken-1", "origin": json.dumps(origin)}
+    return {"format": "wanderlust-broken-2", "origin": json.dumps(origin)}
 
 
 ARRAYS = {
     "seed": np.zeros(1, np.int32),
-    "qpos": np.zeros((1, 2), np.float32),
-    "qvel": np.zeros((1, 0), np.float32),
+    "physics": np.zeros((1, 2), np.float32),
     "action": np.zeros((1, 2), np.float32),
 }
 
@@ -277,7 +277,7 @@ ARRAYS = {
         ({}, about(engine="steam"), "engine is 'steam'"),
         ({}, about(env={"name": "moon"}), "env.name is 'moon'"),
         ({}, {**about(), "origin": "{"}, "not valid JSON"),
-        ({"qpos": np.zeros((1, 3), np.float32)}, about(), "qpos has shape (1, 3)"),
+        ({"physics": np.zeros((1, 3), np.float32)}, about(), "physics has shape (1, 3)"),
         ({"action": np.zeros((2, 2), np.float32)}, about(), "action has shape (2, 2)"),
         ({"action": np.zeros((1, 2))}, about(), "action is of type float64"),
         ({"seed": np.zeros(0, np.int32)}, about(), "seed has shape (0,)"),
@@ -299,4 +299,4 @@ def test_a_file_that_is_not_there_is_refused(tmp_path, wanderlust):
     assert f"there is no file {tmp_path / 'no'}" in err
     write_arrays(tmp_path / "yes", ARRAYS, about())
     assert wanderlust("replay", tmp_path / "yes")[0] == 0
-    assert "--engine c cannot move point" in wanderlust("replay", tmp_path / "yes", "--engine", "c")[2]
+    assert "--engine c cannot step point" in wanderlust("replay", tmp_path / "yes", "--engine", "c")[2]

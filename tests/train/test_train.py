@@ -10,14 +10,15 @@ from helpers import tiny_config
 from wanderlust import train
 from wanderlust.envs import make_engine
 from wanderlust.envs.spec import Transition
-from wanderlust.envs.worlds.point import PointWorld
+from wanderlust.envs.worlds.point import Point
+from wanderlust.methods.base import Method
 from wanderlust.rl import replay as replays
 
 STEPPED = []
 
 
 @dataclasses.dataclass(frozen=True)
-class Counted(PointWorld):
+class Counted(Point):
     """PointEnv that notes every time Python runs its step: once per trace, if compiled code is used again."""
 
     def step(self, state, action):
@@ -172,7 +173,7 @@ def test_seeds_differ_in_everything_they_draw():
         weight = jax.tree.leaves(part)[0]
         assert not np.allclose(weight[0], weight[1])
     assert not np.allclose(state.worlds.skill[0], state.worlds.skill[1])
-    assert not np.allclose(state.worlds.state.qpos[0], state.worlds.state.qpos[1])
+    assert not np.allclose(state.worlds.state.physics[0], state.worlds.state.physics[1])
 
 
 @pytest.mark.parametrize(("seeds", "devices"), [(1, 1), (2, 2), (3, 1), (8, 2)])
@@ -184,7 +185,7 @@ def test_seed_mesh_divides_the_seeds_evenly(seeds, devices):
 
 
 @dataclasses.dataclass(frozen=True)
-class Counting:
+class Counting(Method):
     """A method whose state is the number of its updates, and whose reward is that number."""
 
     def init(self, key, obs_dim):
@@ -202,7 +203,7 @@ def test_rewards_come_from_the_current_state_of_the_method(order):
     steps = 3
     config = tiny_config(schedule_order=order, schedule_sac_steps=steps, schedule_method_steps=steps)
     parts = dataclasses.replace(train.assemble(config), method=Counting())
-    example = parts.world.initial(jax.random.key(0)).qpos
+    example = parts.world.initial(jax.random.key(0)).physics
 
     @jax.jit
     def learn(learner, key):

@@ -9,8 +9,8 @@ import pytest
 from helpers import Outside, tiny_config
 from wanderlust import train
 from wanderlust.envs import SelfStepping, WorldState, make_engine, make_world
-from wanderlust.envs.spec import EnvSpec, Transition
-from wanderlust.envs.worlds.point import PointConfig, PointWorld
+from wanderlust.envs.spec import EnvSpec, Groups, Transition
+from wanderlust.envs.worlds.point import Point, PointConfig
 from wanderlust.methods.skills import ContinuousSkills
 from wanderlust.rl import replay as replays
 from wanderlust.train.autoreset import EnvState, autoreset, begin, begin_all, guard, no_divergence
@@ -77,21 +77,23 @@ def test_point_env_is_what_the_paper_says():
 
 
 def test_point_env_starts_uniformly_in_its_box():
-    world = PointWorld(PointConfig(start_range=3.0))
-    starts = np.asarray(jax.jit(jax.vmap(lambda k: world.initial(k).qpos))(jax.random.split(jax.random.key(0), 5000)))
+    world = Point(PointConfig(start_range=3.0))
+    starts = np.asarray(
+        jax.jit(jax.vmap(lambda k: world.initial(k).physics))(jax.random.split(jax.random.key(0), 5000))
+    )
     assert np.all(np.abs(starts) <= 3.0)
     np.testing.assert_allclose(starts.mean(axis=0), 0.0, atol=0.1)
     np.testing.assert_allclose(starts.std(axis=0), 3.0 / np.sqrt(3.0), rtol=0.03)
-    np.testing.assert_array_equal(world.from_origin().initial(jax.random.key(1)).qpos, [0.0, 0.0])
+    np.testing.assert_array_equal(world.from_origin().initial(jax.random.key(1)).physics, [0.0, 0.0])
 
 
 @pytest.mark.parametrize("start_range", [0.0, 4.0])
 def test_point_env_is_normalised_by_its_spread_under_a_random_policy(start_range):
-    world = PointWorld(PointConfig(start_range=start_range))
+    world = Point(PointConfig(start_range=start_range))
     transitions, _ = collect(world, 10, 1, 20_000, uniform)
     np.testing.assert_allclose(transitions.next_obs.reshape(-1, 2).std(axis=0), world.spec.obs_std, rtol=0.01)
     np.testing.assert_allclose(world.spec.obs_mean, 0.0)
-    assert PointWorld(PointConfig(normalise=False)).spec.obs_std == (1.0, 1.0)
+    assert Point(PointConfig(normalise=False)).spec.obs_std == (1.0, 1.0)
 
 
 # --- episodes -----------------------------------------------------------------------------------------------------
@@ -102,7 +104,7 @@ LENGTH, AGES = 5, [[0, 3, 1], [2, 0, 4]]
 @pytest.fixture(scope="module")
 def point():
     """Worlds of two seeds that are at different ages to begin with, moved by actions partly outside [-1, 1]."""
-    world = PointWorld(PointConfig(start_range=2.0, episode_length=LENGTH))
+    world = Point(PointConfig(start_range=2.0, episode_length=LENGTH))
     return collect(world, 23, 2, 3, lambda key, shape: 1.5 * jax.random.normal(key, shape), AGES)
 
 
@@ -143,23 +145,26 @@ class Corridor:
 
     @property
     def spec(self):
-        return EnvSpec("corridor", 1, 1, self.episode_length, (0,), (0.0,), (1.0,))
+        return EnvSpec("corridor", 1, 1, self.episode_length, Groups(position=(0,)), (0.0,), (1.0,))
 
     def initial(self, key):
         far = jax.random.bernoulli(key, 0.0 if self.always_near else 0.5)
-        return WorldState(qpos=jnp.where(far, -10.0, 0.0)[None], qvel=jnp.zeros(0))
+        return WorldState(physics=jnp.where(far, -10.0, 0.0)[None], sensors=jnp.zeros(0))
 
     def observe(self, state):
-        return state.qpos
+        return state.physics
 
     def terminated(self, state):
-        return state.qpos[0] >= 3.0
+        return state.physics[0] >= 3.0
+
+    def measure(self, state):
+        return self.observe(state)
 
     def from_origin(self):
         return dataclasses.replace(self, always_near=True)
 
     def step(self, state, action):
-        return state._replace(qpos=state.qpos + 1.0)
+        return state._replace(physics=state.physics + 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +215,7 @@ class Breaking(Corridor):
         return jnp.zeros((), bool)
 
     def step(self, state, action):
-        return state._replace(qpos=jnp.where(state.qpos > 0.5, jnp.nan, state.qpos + 1.0))
+        return state._replace(physics=jnp.where(state.physics > 0.5, jnp.nan, state.physics + 1.0))
 
 
 @pytest.mark.parametrize("compiles", [True, False])
@@ -260,11 +265,11 @@ def test_once_all_worlds_have_ended_none_is_moved_and_the_rollout_is_the_same_to
 
 def test_a_world_may_wait_for_the_others_when_its_episode_is_over():
     world = Corridor(episode_length=5)
-    state = WorldState(qpos=jnp.array([[[0.0], [-10.0]]]), qvel=jnp.zeros((1, 2, 0)))
+    state = WorldState(physics=jnp.array([[[0.0], [-10.0]]]), sensors=jnp.zeros((1, 2, 0)))
     worlds = EnvState(state, jnp.zeros((1, 2, 2)), jnp.zeros((1, 2), jnp.int32))
     ages = []
     for _ in range(6):
-        after = worlds.state._replace(qpos=worlds.state.qpos + 1.0)
+        after = worlds.state._replace(physics=worlds.state.physics + 1.0)
         worlds = autoreset(world, worlds._replace(state=after), None)
         ages.append(worlds.age[0].tolist())
     # the first terminates at 3 and its age jumps to the episode's length; the second is truncated after five steps
@@ -274,32 +279,31 @@ def test_a_world_may_wait_for_the_others_when_its_episode_is_over():
 @pytest.mark.parametrize("value", [np.nan, np.inf, 2e10])
 def test_the_first_world_that_breaks_down_is_kept_with_what_led_there(value):
     seeds, count = 2, 3
-    qpos = jnp.arange(12.0).reshape(seeds, count, 2)
-    before = WorldState(qpos, qpos + 100.0)
-    action = -qpos
-    fine = jax.vmap(lambda _: no_divergence(PointWorld(PointConfig())))(jnp.arange(seeds))
-    fine = fine._replace(before=WorldState(jnp.zeros((seeds, 2)), jnp.zeros((seeds, 2))))
+    place = jnp.arange(12.0).reshape(seeds, count, 2)
+    before = WorldState(place, jnp.zeros((seeds, count, 0)))
+    action = -place
+    fine = jax.vmap(lambda _: no_divergence(Point(PointConfig())))(jnp.arange(seeds))
     running = jnp.ones((seeds, count), bool)
     unharmed = guard(fine, before, action, before, running)
     assert not unharmed.found.any()
-    assert not unharmed.before.qpos.any()  # nothing is written down as long as nothing is wrong
+    assert not unharmed.before.physics.any()  # nothing is written down as long as nothing is wrong
 
-    bad = before._replace(qvel=before.qvel.at[1, 2, 0].set(value))
+    bad = before._replace(physics=before.physics.at[1, 2, 0].set(value))
     assert not guard(fine, before, action, bad, running.at[1, 2].set(False)).found.any()  # it only waited
     broken = guard(fine, before, action, bad, running)
     assert broken.found.tolist() == [False, True]
-    np.testing.assert_array_equal(broken.before.qpos[1], qpos[1, 2])
+    np.testing.assert_array_equal(broken.before.physics[1], place[1, 2])
     np.testing.assert_array_equal(broken.action[1], action[1, 2])
-    bad = before._replace(qpos=before.qpos.at[:, 0, 0].set(value))
+    bad = before._replace(physics=before.physics.at[:, 0, 0].set(value))
     later = guard(broken, before, action, bad, running)
-    np.testing.assert_array_equal(later.before.qpos, [qpos[0, 0], qpos[1, 2]])  # the first one stays
+    np.testing.assert_array_equal(later.before.physics, [place[0, 0], place[1, 2]])  # the first one stays
 
 
 def test_a_world_without_dynamics_has_no_engine():
     class Still:
         spec = Corridor().spec
 
-    with pytest.raises(TypeError, match="no engine moves Still"):
+    with pytest.raises(TypeError, match="no engine steps Still"):
         make_engine(Still())
 
 
