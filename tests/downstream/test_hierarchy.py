@@ -1,4 +1,4 @@
-"""Controllers over skills: decisions, statistics and learners by policy; learning that pays; files, and what is refused."""
+"""Controllers over skills: decisions, statistics, learners; learning that pays; files, and what is refused."""
 
 import dataclasses
 import functools
@@ -158,7 +158,7 @@ def test_many_observations_move_them_as_often_and_gaps_do_not():
     np.testing.assert_allclose(show(moved, jnp.array([[3.0]]))[0], (3 - moved.mean) / moved.variance**0.5, rtol=1e-5)
 
 
-# --- what learners make of decisions ------------------------------------------------------------------------------------
+# --- what learners make of decisions ---------------------------------------------------------------------------------
 
 
 def one_turn(seen, chosen, reward, holes=False):
