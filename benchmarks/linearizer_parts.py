@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import wanderlust
-from wanderlust.config import LinearizerConfig
 from wanderlust.envs import make_world
+from wanderlust.methods.ibol.linearizer import LinearizerConfig
 from wanderlust.runs.files import write_json
 from wanderlust.runs.provenance import provenance
 from wanderlust.runs.run import Run

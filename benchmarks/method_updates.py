@@ -16,9 +16,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from wanderlust import api, train
-from wanderlust.config import IbolConfig, RunConfig, ScheduleConfig
+from wanderlust.config import RunConfig, ScheduleConfig
 from wanderlust.envs import devices
 from wanderlust.methods import DESCRIPTIONS
+from wanderlust.methods.ibol.ibol import IbolConfig
 from wanderlust.runs import run
 from wanderlust.train.update import learn_all
 from wanderlust_experiments.bench.measure import interleaved

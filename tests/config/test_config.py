@@ -10,8 +10,9 @@ import pytest
 from helpers import tiny_config
 from wanderlust.config import RunConfig, SkillConfig, from_json, to_json, with_changes
 from wanderlust.errors import UserError
-from wanderlust.methods import DESCRIPTIONS, VIEWS
+from wanderlust.methods import VIEWS
 from wanderlust.recipes import RECIPES, get_recipe
+from wanderlust.registry import METHODS as ALL
 
 
 def refused(text: str) -> str:
@@ -41,7 +42,7 @@ def changed(path: str, value: object) -> str:
 @pytest.mark.parametrize(("recipe", "env"), RECIPES)
 def test_every_recipe_survives_json(recipe, env):
     kinds = (SkillConfig(), SkillConfig("discrete", 7))
-    for method, view, skills in itertools.product(DESCRIPTIONS, ("", *VIEWS), kinds):
+    for method, view, skills in itertools.product(ALL.names(), ("", *VIEWS), kinds):
         config = get_recipe(recipe, env, f"{method}-{view}" if view else method, skills)
         again = from_json(RunConfig, to_json(config), "here")
         assert again == config

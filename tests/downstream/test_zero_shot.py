@@ -12,12 +12,12 @@ from test_goals import IDLE, PERFECT
 
 from helpers import Outside, tiny_config
 from wanderlust import train
-from wanderlust.config import DadsConfig
 from wanderlust.downstream import request, solve
 from wanderlust.downstream.controllers import planning, zero_shot
 from wanderlust.downstream.controllers.options import make_option_rollout, returns, set_up_task
 from wanderlust.downstream.controllers.zero_shot import follow, skill_speed, within_reach
 from wanderlust.downstream.tasks import GOAL_TASKS, make_task, point_goal, point_multi_goals
+from wanderlust.methods.dads import DadsConfig
 from wanderlust.methods.lsd import Lsd
 from wanderlust.methods.skills import ContinuousSkills
 from wanderlust.runs.files import ArrayFile

@@ -188,8 +188,8 @@ def test_fast_recipes_fit_a_gpu_of_16_gb(env, skills):
     assert 0 < needed.physics < 0.25 * 16e9
 
 
-def needs(**changes: int) -> memory.Memory:
-    return memory.Memory(2**28, 2**28, 2**28, 2**28)._replace(**changes)
+def needs(**changes: int) -> memory.MemoryUse:
+    return memory.MemoryUse(2**28, 2**28, 2**28, 2**28)._replace(**changes)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_a_container_may_have_less_memory(tmp_path, monkeypatch):
 def slow(monkeypatch) -> None:
     """A driver that takes 0.2 s to compile and 0.02 s an epoch, and a look at the skills that takes 0.1 s."""
 
-    def driver(parts: train.Setup) -> train.Advance:
+    def driver(parts: train.Setup) -> train.Driver:
         def advance(state: train.TrainState, epochs: int) -> tuple[train.TrainState, dict[str, jax.Array]]:
             time.sleep(0.02 * epochs if epochs else 0.2)
             steps = jnp.full(parts.config.seeds, parts.config.schedule.collection)

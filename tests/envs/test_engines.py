@@ -15,7 +15,6 @@ import pytest
 from small_worlds import arm, arm_starts
 
 from helpers import body_state, qpos_of
-from wanderlust.bench.breakdown import Broken, Origin, replay
 from wanderlust.downstream import episodes
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs import choose_engine, make_engine, make_world
@@ -32,6 +31,7 @@ from wanderlust.envs.worlds.half_cheetah import HalfCheetah
 from wanderlust.envs.worlds.humanoid import Humanoid
 from wanderlust.envs.worlds.point import PointConfig
 from wanderlust.errors import UserError
+from wanderlust.runs.broken import Broken, Origin, replay
 
 WORLDS = 16
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from wanderlust import train
-from wanderlust.config import AblationConfig, MethodConfig, SkillConfig
+from wanderlust.config import MethodConfig, SkillConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import coverage
 from wanderlust.methods import make_method
-from wanderlust.methods.ablation import FORMS, USES, Ablation, AblationState
+from wanderlust.methods.ablation import FORMS, USES, Ablation, AblationConfig, AblationState
 from wanderlust.methods.diayn import Diayn
 from wanderlust.methods.lsd import Lsd
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills

@@ -76,7 +76,7 @@ def stretch(request):
         image = parts.method.represent(method, x) - parts.method.represent(method, y)
         return jnp.max(jnp.linalg.norm(image, axis=1) / jnp.linalg.norm(x - y, axis=1))
 
-    advance, state = train.fused_driver(parts), train.init(parts)
+    advance, state = train.FusedDriver(parts), train.init(parts)
     seen = [worst(state.learner.method)]
     for _ in range(5):
         state, _ = advance(state, 50)
@@ -112,7 +112,7 @@ def directions(request):
     parts = train.assemble(small(SkillConfig("discrete", COUNT), start_range=0.0, seeds=SEEDS))
     skills = request.param(COUNT)
     parts = dataclasses.replace(parts, skills=skills, method=Lsd(parts.config.method, skills))
-    state, _ = train.fused_driver(parts)(train.init(parts), 150)
+    state, _ = train.FusedDriver(parts)(train.init(parts), 150)
 
     @jax.jit
     @jax.vmap

@@ -12,13 +12,13 @@ from helpers import tiny_config
 from trained import copy_of, trained
 from wanderlust import train
 from wanderlust.cli import reports
-from wanderlust.config import DadsConfig, SkillConfig
+from wanderlust.config import SkillConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.methods import dads as module
 from wanderlust.methods import make_method
-from wanderlust.methods.dads import Dads, DadsState, Moments
+from wanderlust.methods.dads import Dads, DadsConfig, DadsState, Moments
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
 from wanderlust.recipes import get_recipe
 from wanderlust.report import plots

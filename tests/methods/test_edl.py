@@ -13,15 +13,15 @@ import pytest
 
 from helpers import tiny_config
 from wanderlust import api, train
-from wanderlust.config import EdlConfig, SkillConfig, SmmConfig, StageConfig, from_json, to_json, with_changes
+from wanderlust.config import SkillConfig, StageConfig, from_json, to_json, with_changes
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import coverage as measure_coverage
 from wanderlust.methods.edl import vqvae
 from wanderlust.methods.edl.edl import Edl, with_goals
-from wanderlust.methods.edl.vqvae import States, VqVae
+from wanderlust.methods.edl.vqvae import EdlConfig, States, VqVae
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
-from wanderlust.methods.smm import Autoencoder, Smm, SmmState
+from wanderlust.methods.smm import Autoencoder, Smm, SmmConfig, SmmState
 from wanderlust.recipes import get_recipe, usual_skills
 from wanderlust.rl.moments import Moments
 from wanderlust.rl.nets import MLP, Linear

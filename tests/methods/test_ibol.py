@@ -47,7 +47,7 @@ from wanderlust.methods.ibol.ibol import (
 )
 from wanderlust.methods.ibol.linearizer import LinearizerState
 from wanderlust.methods.ibol.nets import Beta, BetaPolicy, Normal, init_beta_policy, init_encoder
-from wanderlust.methods.skills import BoxSkills, ContinuousSkills, Orders
+from wanderlust.methods.skills import BoxSkills, Commands, ContinuousSkills
 from wanderlust.recipes import RECIPES, get_recipe
 from wanderlust.rl.moments import Moments
 from wanderlust.runs import learned as learned_files
@@ -395,7 +395,7 @@ def lower(made: RunConfig) -> RunConfig:
 
 
 def assert_drivers_agree(parts: train.Setup) -> train.TrainState:
-    one, other = (driver(parts)(train.init(parts), 2) for driver in (train.fused_driver, train.SplitDriver))
+    one, other = (driver(parts)(train.init(parts), 2) for driver in (train.FusedDriver, train.SplitDriver))
     for a, b in zip(jax.tree.leaves(one[0].learner), jax.tree.leaves(other[0].learner), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
     for name, value in one[1].items():
@@ -454,7 +454,7 @@ def test_the_lower_level_is_given_the_goal_alone_and_takes_its_mode():
 
 
 def test_orders_are_a_skill_and_no_goal_yet():
-    orders = Orders(ContinuousSkills(2), 3)
+    orders = Commands(ContinuousSkills(2), 3)
     drawn = orders.sample(KEY)
     np.testing.assert_array_equal(drawn, [*ContinuousSkills(2).sample(KEY), 0, 0, 0])
     assert orders.size == 5

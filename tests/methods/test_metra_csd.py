@@ -11,11 +11,11 @@ import pytest
 from scipy import stats
 
 from wanderlust import train
-from wanderlust.config import CsdConfig, MetraConfig, SkillConfig, method_config
+from wanderlust.config import SkillConfig, method_config
 from wanderlust.envs.spec import Transition
 from wanderlust.methods import make_method
-from wanderlust.methods.csd import Csd
-from wanderlust.methods.metra import Metra
+from wanderlust.methods.csd import Csd, CsdConfig
+from wanderlust.methods.metra import Metra, MetraConfig
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
 from wanderlust.methods.views import with_position
 from wanderlust.recipes import get_recipe

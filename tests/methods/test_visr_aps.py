@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from wanderlust import train
-from wanderlust.config import ApsConfig, MethodConfig, SkillConfig
+from wanderlust.config import MethodConfig, SkillConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
-from wanderlust.methods.aps import UPDATES_REMEMBERED, Aps, ApsState, Memory
+from wanderlust.methods.aps import UPDATES_REMEMBERED, Aps, ApsConfig, ApsState, Memory
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
 from wanderlust.methods.visr import Visr, VisrState
 from wanderlust.recipes import get_recipe

@@ -9,11 +9,12 @@ import pytest
 from wanderlust import train
 from wanderlust.config import SkillConfig
 from wanderlust.errors import UserError
-from wanderlust.methods import DESCRIPTIONS, VIEWS
+from wanderlust.methods import VIEWS
 from wanderlust.recipes import BODIES, DEFAULT, ENVIRONMENTS, RECIPES, get_recipe, with_random_start
+from wanderlust.registry import METHODS as ALL
 
 TWO_LEVELS = ("linearizer", "ibol")  # test_ibol.py
-METHODS = [m for m in DESCRIPTIONS if m not in TWO_LEVELS]
+METHODS = [m for m in ALL.names() if m not in TWO_LEVELS]
 METHODS += [f"{name}-{view}" for name, view in itertools.product(("lsd", "dads"), VIEWS)]
 LATER = ("metra", "csd")  # not of the paper
 

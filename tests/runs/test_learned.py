@@ -11,9 +11,9 @@ from helpers import tiny_config
 from trained import copy_of, trained
 from wanderlust import train
 from wanderlust.errors import UserError
-from wanderlust.methods import METHODS
 from wanderlust.methods.skills import along
 from wanderlust.recipes import get_recipe, usual_skills
+from wanderlust.registry import METHODS
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.runs.learned import Learned, choose_skill, needed, of_seed, represent, restored
 from wanderlust.runs.loading import load
@@ -32,7 +32,7 @@ def fresh(config) -> tuple[train.Setup, train.Learner]:
 
 CELLS = [tiny_config("ablation", method_states=s, method_spectral=b) for s, b in (("change", True), ("state", False))]
 CONFIGS = [
-    *(get_recipe("laptop", "point", name, usual_skills(name)) for name in METHODS),
+    *(get_recipe("laptop", "point", name, usual_skills(name)) for name in METHODS.names()),
     *(tiny_config(name, discrete=4) for name in ("lsd", "vic", "diayn", "dads")),
     *CELLS,
 ]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wanderlust.config import EnvConfig
 from wanderlust.downstream import episodes
-from wanderlust.downstream.episodes import Episode, Held
+from wanderlust.downstream.episodes import Episode, OptionState
 from wanderlust.downstream.tasks import Task, make_task
 from wanderlust.envs import SelfStepping, World, WorldState, make_engine, make_world
 from wanderlust.envs.base import LARGEST
@@ -33,8 +33,8 @@ class Programs(NamedTuple):
     """Episodes from seeds (in two halves) and numbers."""
     start: Callable[..., tuple[Episode, Array]]
     """The same in marked worlds only; and what all of them observe."""
-    hold: Callable[..., Held]
-    settle: Callable[..., tuple[Held, Array]]
+    hold: Callable[..., OptionState]
+    settle: Callable[..., tuple[OptionState, Array]]
 
 
 @functools.cache
@@ -51,11 +51,11 @@ def _compiled(world: Any, task: Any) -> Programs:
         episode = where_worlds(mask, draw(*seed), old)
         return episode, look(episode)
 
-    def settle(so_far: Held, after: WorldState) -> tuple[Held, Array]:
-        now = episodes.settle(world, task, so_far, after)
+    def settle(so_far: OptionState, after: WorldState) -> tuple[OptionState, Array]:
+        now = episodes.step_option(world, task, so_far, after)
         return now, look(now.episode)
 
-    return Programs(jax.jit(draw), jax.jit(start), jax.jit(episodes.held), jax.jit(settle))
+    return Programs(jax.jit(draw), jax.jit(start), jax.jit(episodes.begin_option), jax.jit(settle))
 
 
 class PlayingVectorEnv(EpisodicVectorEnv):

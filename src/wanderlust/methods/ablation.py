@@ -69,6 +69,7 @@ USES: Mapping[str, Callable[[MLP, Observations, Observations], Codes]] = {
 class AblationConfig(MethodConfig):
     """One cell of the paper's ablation grid; (inner-product, step, spectral) is LSD."""
 
+    name: str = "ablation"
     form: Literal["normal", "von-mises-fisher", "inner-product"] = "inner-product"
     """How the reward compares phi with the skill."""
     states: Literal["state", "next-state", "change", "step"] = "step"

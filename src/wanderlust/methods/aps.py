@@ -30,6 +30,7 @@ UPDATES_REMEMBERED = 64
 class ApsConfig(MethodConfig):
     """APS: VISR's reward, and the distance to the nearest of many remembered states."""
 
+    name: str = "aps"
     neighbours: int = 5
     memory: int = 2048
     """States among which neighbours are searched."""

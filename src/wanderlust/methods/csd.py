@@ -31,6 +31,7 @@ LOG_STD_RANGE = (math.log(1e-6), math.log(1e6))
 class CsdConfig(MethodConfig):
     """CSD: phi bounded by how surprising a step is, under a learned model of steps."""
 
+    name: str = "csd"
     multiplier: float = 3000.0
     """The Lagrange multiplier at the start."""
     slack: float = 1e-6

@@ -39,6 +39,7 @@ AT_ONCE = 2**26
 class DadsConfig(MethodConfig):
     """DADS: skill dynamics, whose likelihood is compared with that under other skills."""
 
+    name: str = "dads"
     alternatives: int = 100
     """Other skills the reward compares with, drawn from the prior."""
 

@@ -28,6 +28,7 @@ Params = TypeVar("Params")
 class MetraConfig(MethodConfig):
     """METRA: LSD's reward, with phi bounded over neighbouring states by a Lagrange multiplier."""
 
+    name: str = "metra"
     multiplier: float = 30.0
     """The Lagrange multiplier at the start."""
     slack: float = 1e-3

@@ -31,6 +31,7 @@ LARGEST_LOG_VARIANCE = 20.0
 class SmmConfig(MethodConfig):
     """SMM: a discriminator of skills, and a variational autoencoder whose error says how rarely a state is seen."""
 
+    name: str = "smm"
     skill_weight: float = 1.0
     """Of being told apart from other skills, in the reward."""
     density_weight: float = 0.5

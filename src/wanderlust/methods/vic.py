@@ -27,6 +27,8 @@ from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
 class VicConfig(MethodConfig):
     """VIC: one reward an episode."""
 
+    name: str = "vic"
+
     def check(self, run: RunConfig) -> None:
         hold = run.schedule.hold
         require(not hold, f"schedule.hold is {hold}, but vic is paid for whole episodes; leave it at 0")

@@ -27,6 +27,7 @@ class EdlConfig(StagedConfig):
     `hidden` and `learning_rate` are the VQ-VAE's.
     """
 
+    name: str = "edl"
     code: int = 16
     """Entries of a code."""
     commitment: float = 1.5

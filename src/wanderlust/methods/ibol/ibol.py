@@ -39,6 +39,7 @@ class IbolConfig(StagedConfig):
     `hidden` is the size of both policies and, its first width, of the encoder's LSTM; SAC plays no part in this stage.
     """
 
+    name: str = "ibol"
     bottleneck: float = 0.01
     """Weight of the divergence of q(z|trajectory) from the prior (beta of the paper)."""
     recovery: float = 2.0

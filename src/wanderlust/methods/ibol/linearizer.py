@@ -26,6 +26,7 @@ from wanderlust.rl.moments import Moments, moments_of
 class LinearizerConfig(MethodConfig):
     """The lower level of IBOL: moves the state along goals. It has no network: hidden and learning_rate do nothing."""
 
+    name: str = "linearizer"
     block: int = 10
     """Steps over which a move is measured; every step of a block is rewarded by the whole block's move."""
     hold: int = 0
