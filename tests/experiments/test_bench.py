@@ -6,13 +6,13 @@ import sys
 import jax
 import numpy as np
 import pytest
-from wanderlust.bench import speed
-from wanderlust.bench.speed import Rates, ratio
 
 from trained import run_python
 from wanderlust import cli
 from wanderlust.config import SkillConfig
 from wanderlust.recipes import get_recipe
+from wanderlust_experiments.bench import measure, physics, speed, updates
+from wanderlust_experiments.bench.measure import Rates, interleaved, ratio
 
 SUMMARY = {"median", "lowest", "highest"}
 
