@@ -275,7 +275,7 @@ ARRAYS = {
     [
         ({}, {"format": "wanderlust-checkpoint-1"}, "holds no broken environments"),
         ({}, about(engine="steam"), "engine is 'steam'"),
-        ({}, about(env={"name": "moon"}), "env.name is 'moon'"),
+        ({}, about(env={"name": "moon"}), "env.name: unknown environment 'moon'"),
         ({}, {**about(), "origin": "{"}, "not valid JSON"),
         ({"physics": np.zeros((1, 3), np.float32)}, about(), "physics has shape (1, 3)"),
         ({"action": np.zeros((2, 2), np.float32)}, about(), "action has shape (2, 2)"),
