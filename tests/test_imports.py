@@ -15,12 +15,10 @@ LEVELS = (
     {"registry"},
     {"config"},
     {"envs"},
-    {"rl"},
-    {"methods"},
-    {"recipes", "train", "runs", "downstream.tasks"},
-    {"runs.early", "report", "bench.breakdown"},
-    {"downstream.early"},
-    {"runs.loading", "methods.stages", "train.loop"},
+    {"rl", "runs"},
+    {"methods", "report"},
+    {"recipes", "train", "downstream.tasks"},
+    {"runs.use", "methods.stages"},
     {"evaluation"},
     {"train.stages", "downstream", "export", "gym", "bench", "sweeps", "api", "cli", "__main__", ""},
 )
@@ -28,18 +26,12 @@ LEVELS = (
 
 PARTS = {
     "downstream.tasks": "downstream.tasks",
-    "downstream.episodes": "downstream.early",
-    "downstream.controllers.options": "downstream.early",
-    "downstream.controllers.zero_shot": "downstream.early",
-    "runs.learned": "runs.early",
-    "runs.loading": "runs.loading",
-    "runs.zoo": "runs.loading",
+    "runs.learned": "runs.use",
+    "runs.loading": "runs.use",
+    "runs.publish": "runs.use",
     "methods.edl.codes": "methods.stages",
     "methods.ibol.levels": "methods.stages",
     "evaluation.metrics": "evaluation.metrics",
-    "bench.breakdown": "bench.breakdown",
-    "bench.substeps": "bench.breakdown",
-    "train.loop": "train.loop",
     "train.stages": "train.stages",
 }
 """Files that stand on another level than the rest of their room."""

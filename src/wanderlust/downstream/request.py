@@ -50,8 +50,7 @@ def result_folder(source: Run, task: str, controller: str) -> Path:
 def check(request: Request, source: Run) -> None:
     """Refuse what does not go together, in one line."""
     task, controller, config = request.task, request.controller, source.config
-    name, discrete = config.method.name, config.skills.kind == "discrete"
-    method = make_method(config.method, make_skills(config.skills))
+    method, discrete = make_method(config.method, make_skills(config.skills)), config.skills.kind == "discrete"
     if controller not in CONTROLLERS:
         raise UserError(f"--controller is {controller!r}; it must be one of {', '.join(CONTROLLERS)}")
     if task.env != config.env.name:
@@ -65,10 +64,12 @@ def check(request: Request, source: Run) -> None:
     if controller in ("zero-shot", "mppi") and not isinstance(task, GoalTask):
         raise UserError(f"--controller {controller} follows goals, and {task.name} has none: use --controller {learns}")
     if controller == "mppi" and not method.plans:
-        raise UserError(f"--controller mppi plans over the skill dynamics of dads; these skills are of {name}")
+        raise UserError(
+            f"--controller mppi plans over the skill dynamics of dads; these skills are of {config.method.name}"
+        )
     if controller == "zero-shot" and method.goal_rule is None:
         instead = "mppi, which plans," if method.plans else learns
-        raise UserError(f"{name} has no skill for a goal at once: use --controller {instead} instead")
+        raise UserError(f"{config.method.name} has no skill for a goal at once: use --controller {instead} instead")
     if controller not in LEARNING:
         for name in ("recipe", "epochs", "worlds", "measure_only", "resume"):
             if getattr(request, name):
