@@ -11,16 +11,15 @@ from trained import run_python
 SOURCE = Path(wanderlust.__file__).parent
 
 LEVELS = (
-    {"errors", "evaluation.metrics"},
-    {"registry"},
+    {"errors", "registry", "evaluation.metrics"},
     {"config"},
     {"envs"},
     {"rl", "runs"},
     {"methods", "report"},
     {"recipes", "train", "downstream.tasks"},
-    {"runs.use", "methods.stages"},
+    {"runs.use"},
     {"evaluation"},
-    {"train.stages", "downstream", "export", "gym", "bench", "sweeps", "api", "cli", "__main__", ""},
+    {"train.stages", "downstream", "export", "gym", "sweeps", "api", "cli", "__main__", ""},
 )
 """Rooms from the bottom up: a room may import from rooms below it, and from itself."""
 
@@ -29,8 +28,6 @@ PARTS = {
     "runs.learned": "runs.use",
     "runs.loading": "runs.use",
     "runs.publish": "runs.use",
-    "methods.edl.codes": "methods.stages",
-    "methods.ibol.levels": "methods.stages",
     "evaluation.metrics": "evaluation.metrics",
     "train.stages": "train.stages",
 }
@@ -41,7 +38,7 @@ ONLY = {
     "config": {"errors", "registry"},
     "envs": {"config", "errors", "registry"},
     "rl": {"config", "envs"},
-    "methods": {"config", "envs", "errors", "rl", "registry"},
+    "methods": {"config", "envs", "errors", "rl", "registry", "runs"},
 }
 """Rooms that may import from these and no others."""
 
@@ -54,7 +51,7 @@ def room_of(module: str) -> str:
     return module.split(".")[0]
 
 
-TOP = ("train.stages", "downstream", "gym", "bench", "export", "sweeps", "api", "", "cli", "__main__")
+TOP = ("train.stages", "downstream", "gym", "export", "sweeps", "api", "", "cli", "__main__")
 """The rooms of the last level, in the order in which they may import each other."""
 
 

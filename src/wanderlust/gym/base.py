@@ -1,4 +1,4 @@
-"""What vector environments of ours have in common: seeds, resets, and when ended episodes begin anew."""
+"""What our vector environments share: spaces, seeds, resets and autoreset."""
 
 import abc
 from typing import Any, NamedTuple
@@ -12,11 +12,13 @@ from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Int, Key
 from numpy.typing import NDArray
 
+from wanderlust.envs import MujocoWorld, World
+from wanderlust.envs.base import LARGEST
 from wanderlust.errors import UserError
 
 
-class Moved(NamedTuple):
-    """What a step of all worlds brought. Worlds that only wait to be reset have zeros."""
+class VectorStep(NamedTuple):
+    """The result of a step of all worlds. Worlds that only wait to be reset have zeros."""
 
     obs: NDArray[np.float32]
     reward: NDArray[np.float64]
@@ -35,13 +37,30 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
     """
 
     def __init__(
-        self, num_envs: int, observation: Space[Any], action: Space[Any], autoreset_mode: AutoresetMode, fps: int
+        self,
+        who: str,
+        world: World,
+        num_envs: int,
+        threads: int | None,
+        autoreset_mode: AutoresetMode | str,
+        action: Space[Any] | None = None,
+        entries: int = 0,
     ) -> None:
-        self.num_envs, self.autoreset_mode = num_envs, autoreset_mode
-        self.metadata = {"autoreset_mode": autoreset_mode, "render_modes": [], "render_fps": fps}
-        self.single_observation_space, self.single_action_space = observation, action
-        self.observation_space = batch_space(observation, num_envs)
-        self.action_space = batch_space(action, num_envs)
+        """Actions are the world's own by default, and `entries` follow its observation. Messages begin with `who`."""
+        check_counts(who, num_envs=num_envs, threads=threads)
+        mode, spec = autoreset_mode_of(who, autoreset_mode), world.spec
+        fps = round(1 / (world.frame_skip * float(world.model.opt.timestep))) if isinstance(world, MujocoWorld) else 1
+        self.num_envs, self.autoreset_mode = int(num_envs), mode
+        self.metadata = {"autoreset_mode": mode, "render_modes": [], "render_fps": fps}
+        # Gymnasium asks for finite bounds. A world beyond these has broken down, and is not observed.
+        self.single_observation_space = Box(-LARGEST, LARGEST, (spec.obs_dim + entries,), np.float32)
+        own = Box(-1.0, 1.0, (spec.action_dim,), np.float32)
+        self.single_action_space = own if action is None else action
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._cpu = jax.devices("cpu")[0]
+        self._engine: Any = None
+        """What a subclass steps its worlds with."""
         self._seed = np.zeros(num_envs, np.uint64)
         self._episode = np.full(num_envs, -1)
         """Which episode of its seed each world is in; -1 before the first."""
@@ -59,8 +78,8 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         """Begin episodes in the worlds that are marked: that number of that seed (in two halves); what all observe."""
 
     @abc.abstractmethod
-    def _move(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> Moved:
-        """Move all worlds; what comes of those that are waiting is overwritten."""
+    def _step_worlds(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> VectorStep:
+        """Step all worlds; what comes of those that are waiting is overwritten."""
 
     # --- Gymnasium's interface -------------------------------------------------------------------------------------
 
@@ -87,17 +106,17 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
     def step(
         self, actions: NDArray[Any]
     ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
-        """Move every world by one step; a world that waits for its next episode begins it instead."""
+        """Step every world; one that waits for its next episode begins it instead."""
         self._check_open()
         if not self._begun:
             raise gymnasium.error.ResetNeeded("call reset() before the first step()")
-        moves = self._checked(actions)
+        checked = self._checked(actions)
         waited = self._over
         some_waited = np.count_nonzero(waited) > 0  # a quarter of the time that `any` takes
         if some_waited and self.autoreset_mode is AutoresetMode.DISABLED:
             which = np.flatnonzero(waited).tolist()
             raise UserError(f"step: the episodes of worlds {which} are over; reset them with options['reset_mask']")
-        obs, reward, terminated, truncated, facts = self._move(moves, waited)
+        obs, reward, terminated, truncated, facts = self._step_worlds(checked, waited)
         self._over = done = terminated | truncated
         infos = _marked(facts, ~waited)
         if some_waited:
@@ -118,6 +137,10 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         """The seed of every world."""
         return tuple(self._seed.tolist())
 
+    def close_extras(self, **kwargs: Any) -> None:
+        """Let go of the engine's threads."""
+        self._engine = None
+
     # --- the rest --------------------------------------------------------------------------------------------------
 
     def _begin(self, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
@@ -126,7 +149,8 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         self._begun = True
         self._over = self._over & ~mask
         low, high = self._seed & np.uint64(0xFFFFFFFF), self._seed >> np.uint64(32)
-        return self._start(mask, low.astype(np.uint32), high.astype(np.uint32), self._episode.astype(np.uint32))
+        with jax.default_device(self._cpu):
+            return self._start(mask, low.astype(np.uint32), high.astype(np.uint32), self._episode.astype(np.uint32))
 
     def _check_open(self) -> None:
         if self.closed:

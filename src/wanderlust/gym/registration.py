@@ -21,7 +21,7 @@ def gym_id(name: str) -> str:
 
 
 def register() -> None:
-    """Tell Gymnasium the names of the tasks; nothing is imported or made before somebody asks for one."""
+    """Tell Gymnasium the names of the tasks; nothing is imported or made before one is asked for."""
     for name in NAMES:
         if gym_id(name) not in gymnasium.registry:
             gymnasium.register(

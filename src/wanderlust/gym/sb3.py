@@ -1,7 +1,7 @@
 """Our vector environments as Stable-Baselines3 takes them.
 
 Stable-Baselines3 knows Gymnasium's single environments and vector environments of a kind of its own (`VecEnv`), but not
-Gymnasium's vector environments. This is one of its kind around one of those: all worlds still move in one call.
+Gymnasium's vector environments. This is one of its kind around one of those: all worlds are still stepped in one call.
 
 Nothing else imports this file: Stable-Baselines3 brings PyTorch, and comes with the extra `sb3` only.
 """

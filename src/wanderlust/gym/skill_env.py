@@ -1,7 +1,7 @@
-"""Skills as actions: a door for anybody's learner.
+"""Skills as actions, for any learner.
 
-The action is a skill, held for some control steps while the frozen policy moves the body by its mode action. What is
-left to learn is which skill when: the hierarchical setting of the paper, whose meta-controller is one such learner.
+The action is a skill: an option of some control steps, in which the frozen policy takes its mode actions. What is left
+to learn is which skill when: the hierarchical setting of the paper, whose meta-controller is one such learner.
 """
 
 from typing import Any
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from wanderlust.downstream.settings import LARGEST_SKILL
 from wanderlust.downstream.tasks import Task, make_task
 from wanderlust.errors import UserError
-from wanderlust.gym.base import Moved
-from wanderlust.gym.tasks import PlayingVectorEnv, SingleEnv
+from wanderlust.gym.base import VectorStep
+from wanderlust.gym.tasks import OptionVectorEnv, SingleTaskEnv
 from wanderlust.runs.loading import Skills
 
 
-class SkillVectorEnv(PlayingVectorEnv):
+class SkillVectorEnv(OptionVectorEnv):
     """Many worlds of a task whose actions are skills: z in [-2, 2]^d (clipped), or the number of a discrete skill.
 
     Where skills are directions, as METRA's are, that of z is what counts.
@@ -41,23 +41,23 @@ class SkillVectorEnv(PlayingVectorEnv):
             skills: what `wanderlust.load` gives; of the world that the task is played in.
             task: its name, such as ``"ant-multi-goals"``, or a task made with numbers of your own (`make_task`).
             num_envs: how many worlds.
-            hold: for how many control steps a skill is held.
-            threads: how many threads move the bodies; all cores if not given. Results do not depend on it.
+            hold: control steps that a skill acts before the next action.
+            threads: how many threads step the bodies; all cores if not given. Results do not depend on it.
             autoreset_mode: as in `wanderlust.make_vec`.
         """
         made = make_task(task) if isinstance(task, str) else task
         if skills.spec.name != made.env:
             raise UserError(f"{made.name} is played in {made.env!r}; these skills are of {skills.spec.name!r}")
         self._skills = skills
-        self._orders: Any = None
-        """What the skills in hand order, goals included (`Skills.decide`), once there are any."""
+        self._command: Any = None
+        """The current skills with the subgoals that an upper level set for them (`Skills.decide`)."""
         action: Space[Any] = Discrete(skills.skill_dim)
         if not skills.discrete:
             action = Box(-LARGEST_SKILL, LARGEST_SKILL, (skills.skill_dim,), np.float32)
-        super().__init__(made, skills.world, action, num_envs, hold, threads, autoreset_mode)
+        super().__init__(made, skills.world, num_envs, threads, autoreset_mode, action, hold)
 
-    def _move(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> Moved:
-        return super()._move(self._chosen(actions), waiting)
+    def _step_worlds(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> VectorStep:
+        return super()._step_worlds(self._chosen(actions), waiting)
 
     def _chosen(self, actions: NDArray[Any]) -> NDArray[np.float32]:
         """The skills that actions stand for."""
@@ -69,11 +69,11 @@ class SkillVectorEnv(PlayingVectorEnv):
         if not self._skills.decides_every:
             return self._skills.act(obs, actions)
         if step % self._skills.decides_every == 0:
-            self._orders = self._skills.decide(obs, actions)
-        return self._skills.follow(obs, self._orders)
+            self._command = self._skills.decide(obs, actions)
+        return self._skills.follow(obs, self._command)
 
 
-class SkillEnv(SingleEnv):
+class SkillEnv(SingleTaskEnv):
     """One world of a task whose actions are skills; `SkillVectorEnv` says what they are."""
 
     def __init__(self, skills: Skills, task: str | Task[Any], hold: int = 25) -> None:

@@ -1,4 +1,4 @@
-"""Statistics of a random policy in anybody's environment: whatever speaks Gymnasium, single or vector."""
+"""Statistics of a random policy in any Gymnasium environment, single or vector."""
 
 import contextlib
 import copy
@@ -15,15 +15,15 @@ from wanderlust.envs.statistics import Statistics, check_amounts
 from wanderlust.errors import UserError
 from wanderlust.gym.base import autoreset_mode_of
 
-SingleEnv = gymnasium.Env[Any, Any]
-ManyEnv = VectorEnv[Any, Any, Any]
+AnyEnv = gymnasium.Env[Any, Any]
+AnyVectorEnv = VectorEnv[Any, Any, Any]
 
 ACTIONS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 """Spaces of actions that can be drawn from: continuous and discrete ones."""
 
 
 def gym_statistics(
-    env: str | SingleEnv | ManyEnv, rollouts: int = 10_000, steps: int = 50, seed: int = 0
+    env: str | AnyEnv | AnyVectorEnv, rollouts: int = 10_000, steps: int = 50, seed: int = 0
 ) -> Statistics:
     """Mean and standard deviation of every entry of the observation while actions are drawn from the action space.
 
@@ -97,7 +97,7 @@ class Running:
 
 
 def _visited_by_one(
-    env: SingleEnv, actions: spaces.Space[Any], rollouts: int, steps: int, seed: int
+    env: AnyEnv, actions: spaces.Space[Any], rollouts: int, steps: int, seed: int
 ) -> Iterator[NDArray[np.float64]]:
     """What a single environment shows after each step, as batches of one."""
     for rollout in range(rollouts):
@@ -112,7 +112,7 @@ def _visited_by_one(
 
 
 def _visited_by_many(
-    env: ManyEnv, name: str, actions: spaces.Space[Any], rollouts: int, steps: int, seed: int
+    env: AnyVectorEnv, name: str, actions: spaces.Space[Any], rollouts: int, steps: int, seed: int
 ) -> Iterator[NDArray[np.float64]]:
     """The same of a vector environment, in batches of the worlds that made a step, whatever its autoreset mode.
 
@@ -148,7 +148,7 @@ def _last(name: str, infos: dict[str, Any], world: int) -> NDArray[np.float64]:
     return np.ravel(np.asarray(last, np.float64))
 
 
-def _make(name: str) -> SingleEnv:
+def _make(name: str) -> AnyEnv:
     try:
         return gymnasium.make(name, disable_env_checker=True)
     except (gymnasium.error.Error, ImportError) as error:

@@ -1,6 +1,5 @@
-"""Tasks as Gymnasium environments: one world of a task, or many on the engine `c`, moved by the body's own actions."""
+"""Tasks as Gymnasium environments: one world of a task, or many on the engine `c`, stepped by their own actions."""
 
-import dataclasses
 import functools
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, cast
@@ -8,38 +7,35 @@ from typing import Any, NamedTuple, cast
 import gymnasium
 import jax
 import numpy as np
-from gymnasium.spaces import Box, Space
+from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 from jaxtyping import Array, Bool, Int
 from numpy.typing import NDArray
 
-from wanderlust.config import EnvConfig
 from wanderlust.downstream import episodes
 from wanderlust.downstream.episodes import Episode, OptionState
 from wanderlust.downstream.tasks import Task, make_task
 from wanderlust.envs import SelfStepping, World, WorldState, make_engine, make_world
-from wanderlust.envs.base import LARGEST
-from wanderlust.envs.worlds.body import Body
 from wanderlust.errors import UserError
-from wanderlust.gym.base import EpisodicVectorEnv, Moved, autoreset_mode_of, check_counts, episode_key
+from wanderlust.gym.base import EpisodicVectorEnv, VectorStep, check_counts, episode_key
 from wanderlust.registry import WORLDS
 from wanderlust.train.autoreset import where_worlds
 
 
-class Programs(NamedTuple):
+class TaskPrograms(NamedTuple):
     """What is compiled for batches of a world and a task."""
 
     draw: Callable[..., Episode]
     """Episodes from seeds (in two halves) and numbers."""
     start: Callable[..., tuple[Episode, Array]]
     """The same in marked worlds only; and what all of them observe."""
-    hold: Callable[..., OptionState]
-    settle: Callable[..., tuple[OptionState, Array]]
+    begin: Callable[..., OptionState]
+    step: Callable[..., tuple[OptionState, Array]]
 
 
 @functools.cache
-def _compiled(world: Any, task: Any) -> Programs:
-    """One set for all environments of a kind: whoever makes eight of them compiles once."""
+def _compiled(world: Any, task: Any) -> TaskPrograms:
+    """One set for all environments of a kind: eight of them compile once."""
 
     def look(episode: Episode) -> Array:
         return jax.vmap(lambda e: episodes.observe(world, task, e))(episode)
@@ -51,17 +47,17 @@ def _compiled(world: Any, task: Any) -> Programs:
         episode = where_worlds(mask, draw(*seed), old)
         return episode, look(episode)
 
-    def settle(so_far: OptionState, after: WorldState) -> tuple[OptionState, Array]:
+    def step(so_far: OptionState, after: WorldState) -> tuple[OptionState, Array]:
         now = episodes.step_option(world, task, so_far, after)
         return now, look(now.episode)
 
-    return Programs(jax.jit(draw), jax.jit(start), jax.jit(episodes.begin_option), jax.jit(settle))
+    return TaskPrograms(jax.jit(draw), jax.jit(start), jax.jit(episodes.begin_option), jax.jit(step))
 
 
-class PlayingVectorEnv(EpisodicVectorEnv):
-    """Worlds in which a task is played; what an action is, and for how many control steps it holds, a subclass says.
+class OptionVectorEnv(EpisodicVectorEnv):
+    """Worlds with a task; a subclass says what an action is, and for how many control steps it acts.
 
-    An observation is the body's own and then the task's entries, raw. Rewards of the control steps are summed; an
+    An observation is the world's own and then the task's entries, raw. Rewards of the control steps are summed; an
     episode that ends in between stops there. Infos say how many control steps a step took (``steps``), whether the
     body fell (``fell``) and whether its physics broke down (``broken``), which truncates the episode at the last state
     that was a number. A fall and a finished task terminate an episode, time that is up truncates it.
@@ -71,67 +67,57 @@ class PlayingVectorEnv(EpisodicVectorEnv):
         self,
         task: Task[Any],
         world: World,
-        action: Space[Any],
         num_envs: int,
-        hold: int,
         threads: int | None,
         autoreset_mode: AutoresetMode | str,
+        action: Space[Any] | None = None,
+        hold: int = 1,
     ) -> None:
         who = type(self).__name__
-        check_counts(who, num_envs=num_envs, hold=hold, threads=threads)
+        check_counts(who, num_envs=num_envs, hold=hold)
         self.task, self.hold = task, hold
         world = task.arrange(world)
+        super().__init__(who, world, num_envs, threads, autoreset_mode, action, task.entries)
         self._obs_dim = world.spec.obs_dim
-        # Gymnasium asks for finite bounds. A body beyond these has broken down, and is not observed.
-        observation = Box(-LARGEST, LARGEST, (self._obs_dim + task.entries,), np.float32)
-        fps = round(1 / world.control_seconds) if isinstance(world, Body) else 1
-        super().__init__(num_envs, observation, action, autoreset_mode_of(who, autoreset_mode), fps)
-        self._cpu = jax.devices("cpu")[0]
         self._obs = np.zeros((num_envs, self._obs_dim + task.entries), np.float32)
         """What was last observed; never written to, so that it can be handed out."""
         engine = make_engine(world, "auto" if isinstance(world, SelfStepping) else "c", threads)
-        self._step_bodies: Callable[..., WorldState] | None = jax.jit(engine.step) if engine.compiles else engine.step
+        self._engine = jax.jit(engine.step) if engine.compiles else engine.step
         self._programs = _compiled(cast(Hashable, world), cast(Hashable, task))
-        nobody = np.zeros(num_envs, np.uint32)
+        zeros = np.zeros(num_envs, np.uint32)
         with jax.default_device(self._cpu):
-            self._episodes: Episode = self._programs.draw(nobody, nobody, nobody)  # until the first reset
+            self._episodes: Episode = self._programs.draw(zeros, zeros, zeros)  # until the first reset
 
     def _act(self, actions: NDArray[Any], obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
-        """What the bodies do under actions held for so many steps, seeing this: the world's own observation."""
-        raise NotImplementedError
+        """The actions of the worlds in step number `step` of an option, from the world's own observation."""
+        return actions
 
     def _start(
         self, mask: NDArray[np.bool_], low: NDArray[np.uint32], high: NDArray[np.uint32], episode: NDArray[np.uint32]
     ) -> NDArray[np.float32]:
-        with jax.default_device(self._cpu):
-            self._episodes, obs = self._programs.start(mask, self._episodes, low, high, episode)
+        self._episodes, obs = self._programs.start(mask, self._episodes, low, high, episode)
         self._obs = np.asarray(obs)
         return self._obs
 
-    def _move(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> Moved:
-        assert self._step_bodies is not None, "a closed environment is refused before"
+    def _step_worlds(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> VectorStep:
         obs = self._obs
         with jax.default_device(self._cpu):
-            now = self._programs.hold(self._episodes, ~waiting)
+            now = self._programs.begin(self._episodes, ~waiting)
         for step in range(self.hold):
             moves: Any = self._act(actions, obs[:, : self._obs_dim], step)  # on whatever device a policy is
             with jax.default_device(self._cpu):
-                after = self._step_bodies(jax.device_get(now.episode.body), moves)
-                now, seen = self._programs.settle(now, after)
+                after = self._engine(jax.device_get(now.episode.body), moves)
+                now, seen = self._programs.step(now, after)
             obs = np.asarray(seen)
             if not np.any(now.running):
                 break
         self._episodes, self._obs = now.episode, obs
-        outcome, steps = jax.device_get((now.outcome, now.steps))
-        facts = {"steps": steps, "fell": outcome.fell, "broken": outcome.broken}
-        return Moved(obs, outcome.reward.astype(np.float64), outcome.terminated, outcome.truncated, facts)
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """Let go of the threads."""
-        self._step_bodies = None
+        result, steps = jax.device_get((now.result, now.steps))
+        facts = {"steps": steps, "fell": result.fell, "broken": result.broken}
+        return VectorStep(obs, result.reward.astype(np.float64), result.terminated, result.truncated, facts)
 
 
-class TaskVectorEnv(PlayingVectorEnv):
+class TaskVectorEnv(OptionVectorEnv):
     """Many worlds of a task; an action is the body's own, in [-1, 1]."""
 
     def __init__(
@@ -148,23 +134,19 @@ class TaskVectorEnv(PlayingVectorEnv):
         Args:
             task: its name, such as ``"ant-multi-goals"``.
             num_envs: how many worlds.
-            threads: how many threads move them; all cores if not given. Results do not depend on it.
+            threads: how many threads step them; all cores if not given. Results do not depend on it.
             autoreset_mode: as in `wanderlust.make_vec`.
             changes: numbers of the task that shall differ from the paper's, such as ``radius=1.0``.
         """
         made = make_task(task, **changes)
-        world = make_world(config_of(made))
-        action = Box(-1.0, 1.0, (world.spec.action_dim,), np.float32)
-        super().__init__(made, world, action, num_envs, 1, threads, autoreset_mode)
-
-    def _act(self, actions: NDArray[Any], obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
-        return actions
+        world = make_world(WORLDS.get(made.env).configure(made.env))
+        super().__init__(made, world, num_envs, threads, autoreset_mode)
 
 
-class SingleEnv(gymnasium.Env[NDArray[np.float32], Any]):
+class SingleTaskEnv(gymnasium.Env[NDArray[np.float32], Any]):
     """One world, as Gymnasium's other interface has it. ``reset(seed=s)`` begins as world 0 of the vector form does."""
 
-    def __init__(self, worlds: PlayingVectorEnv) -> None:
+    def __init__(self, worlds: OptionVectorEnv) -> None:
         self.metadata = {"render_modes": [], "render_fps": worlds.metadata["render_fps"]}
         self.observation_space, self.action_space = worlds.single_observation_space, worlds.single_action_space
         self.task = worlds.task
@@ -195,14 +177,8 @@ class SingleEnv(gymnasium.Env[NDArray[np.float32], Any]):
         self._worlds.close()
 
 
-class TaskEnv(SingleEnv):
+class TaskEnv(SingleTaskEnv):
     """One world of a task; an action is the body's own. ``gymnasium.make("wanderlust/AntGoal-v0")`` makes one."""
 
     def __init__(self, task: str, **changes: float) -> None:
         super().__init__(TaskVectorEnv(task, 1, threads=1, autoreset_mode=AutoresetMode.DISABLED, **changes))
-
-
-def config_of(task: Task[Any]) -> EnvConfig:
-    """The world a task is played in where no skills bring their own."""
-    config: EnvConfig = WORLDS.get(task.env).configure(task.env)
-    return config if task.env == "point" else dataclasses.replace(config, episode_length=task.horizon)

@@ -137,7 +137,6 @@ class Body(abc.ABC):
         return jnp.concatenate([self.observe(state), state.sensors])
 
     def terminated(self, state: WorldState) -> Bool[Array, ""]:
-        """Of one world, or of a batch in NumPy (`gym/vector.py`)."""
         return jnp.zeros(state.physics.shape[:-1], bool)
 
     def from_origin(self) -> "Body":
