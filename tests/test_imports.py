@@ -11,7 +11,8 @@ from trained import run_python
 SOURCE = Path(wanderlust.__file__).parent
 
 LEVELS = (
-    {"errors", "registry", "evaluation.metrics"},
+    {"errors", "evaluation.metrics"},
+    {"registry"},
     {"config"},
     {"envs"},
     {"rl", "runs"},
