@@ -36,7 +36,6 @@ from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.gym.skill_env import SkillEnv
 from wanderlust.methods import View, ibol, make_method
-from wanderlust.methods.ibol import levels
 from wanderlust.methods.ibol.ibol import (
     Networks,
     Terms,
@@ -495,7 +494,7 @@ def test_the_upper_level_learns_skills_that_lead_to_different_places():
     run = learned()
     parts = train.assemble(run.config)
     first, _ = stages.runs(run)
-    fresh = levels.begin(first, run, parts, lambda: False, True)
+    fresh = stages._last_stage_state(run, first, True, lambda text: None)
     before = train.skill_policy(parts, jax.tree.map(lambda x: x[0], fresh.learner))
     _, after = learned_files.load_learner(run, parts)
     shares = [explained(parts, p) for p in (before, jax.tree.map(lambda x: x[0], after.policy))]

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -17,16 +16,15 @@ import numpy as np
 
 from wanderlust import train
 from wanderlust.config import EngineName, EnvConfig, RunConfig, StagedConfig
-from wanderlust.envs import choose_engine, devices, make_world, overflow_of
+from wanderlust.envs import choose_engine, devices, make_world
 from wanderlust.envs.engines.warp import WarpEngine
 from wanderlust.envs.mjcf import muted
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import coverage, summarise
 from wanderlust.report.progress import Progress, progress
-from wanderlust.runs.broken import Broken, Origin
 from wanderlust.runs.run import Run
 from wanderlust.train import memory
-from wanderlust.train.autoreset import Diverged
+from wanderlust.train.guard import stop_if_broken
 
 PROBE_EPISODES = 200
 """Random-skill episodes behind the coverage in metrics.jsonl."""
@@ -104,7 +102,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             with spent.training():
                 state, metrics = jax.block_until_ready(advance(state, count))
             values = {name: np.asarray(v, float).tolist() for name, v in metrics.items()}
-            _stop_if_broken(run, parts, epoch + count, state.diverged, values)
+            stop_if_broken(run, parts, epoch + count, state.diverged, values)
             epoch += count
             left = budget_seconds - (time.monotonic() - began) if budget_seconds is not None else None
             reason = _reason(epoch == total, pressed(), left)
@@ -198,54 +196,6 @@ def describe_engine(env: EnvConfig, engine: EngineName = "auto", otherwise: str 
     world = make_world(env)
     name, (picked, why) = choose_engine(world, engine)[0], choose_engine(world)
     return f"engine: {name} ({why if name == picked else otherwise})"
-
-
-# --- what must not go on ---------------------------------------------------------------------------------------------
-
-
-def _stop_if_broken(
-    run: Run, parts: train.Setup, epoch: int, diverged: Diverged, values: dict[str, list[float]]
-) -> None:
-    """A run that went wrong must not overwrite its last good checkpoint.
-
-    An overflow comes last, and is added to whatever else there is: a body that breaks down is thrown into more contacts
-    and limits than there is room for, so the overflow alone would hide the state to look at.
-    """
-    overflow = overflow_of(parts.engine)
-    if overflow:
-        train.assemble.cache_clear()  # this engine has counted an overflow for good
-    also = f"; {overflow}" if overflow else ""
-    sane = np.isfinite(diverged.action).all(axis=1)  # a policy that has diverged is none of the engine's business
-    found = np.asarray(diverged.found) & sane
-    if found.any():
-        file = run.broken / f"epoch-{epoch:08d}.safetensors"
-        seeds = parts.config.seed + np.flatnonzero(found)
-        Broken(
-            Origin(parts.config.env, parts.engine.name, epoch),
-            seed=seeds.astype(np.int32),
-            physics=np.asarray(diverged.before.physics)[found],
-            action=np.asarray(diverged.action)[found],
-        ).write(file)
-        raise UserError(
-            f"the physics of {parts.config.env.name} broke down before epoch {epoch} (seed "
-            f"{', '.join(map(str, seeds))}): a state is not finite, or beyond 1e10; the one before is in {file}, and "
-            f"`wanderlust replay {shlex.quote(str(file))} --engine {parts.engine.name}` shows where it goes wrong"
-            f"{also} ({_kept(run)})"
-        )
-    bad = [name for name, v in values.items() if not np.all(np.isfinite(v))] + ["actions"] * (not sane.all())
-    if bad:
-        raise UserError(
-            f"training diverged before epoch {epoch}: {', '.join(bad)} not finite; smaller learning rates may help"
-            f"{also} ({_kept(run)})"
-        )
-    if overflow:
-        raise UserError(f"before epoch {epoch} {overflow} ({_kept(run)})")
-
-
-def _kept(run: Run) -> str:
-    if not run.checkpoints():
-        return "there was no checkpoint yet"
-    return f"the last good checkpoint is kept in {run.path / 'checkpoints'}"
 
 
 def _show(

@@ -1,6 +1,6 @@
 """EDL's second stage: the states that exploration left in its replay, summed up in one goal per skill.
 
-RUN/codes.safetensors   the `Summary` of each seed's VQ-VAE; goals are as the method sees states, normalised
+RUN/codes.safetensors   the `CodeSummary` of each seed's VQ-VAE; goals are as the method sees states, normalised
 """
 
 from functools import partial
@@ -13,7 +13,7 @@ import numpy as np
 from wanderlust.errors import UserError
 from wanderlust.methods.base import FirstStage
 from wanderlust.methods.edl import vqvae
-from wanderlust.methods.edl.vqvae import EdlConfig, States, Summary
+from wanderlust.methods.edl.vqvae import CodeSummary, EdlConfig, States
 from wanderlust.runs.files import ArrayFile, write_arrays
 
 FORMAT = "wanderlust-codes-1"
@@ -21,7 +21,7 @@ CHUNK = 500
 """Gradient steps between two looks at Ctrl-C."""
 
 
-def find(config: EdlConfig, count: int, first: FirstStage) -> Summary | None:
+def find(config: EdlConfig, count: int, first: FirstStage) -> CodeSummary | None:
     """A goal for each of `count` skills of every seed: learned, or read if it has been; None if interrupted."""
     path = first.folder / "codes.safetensors"
     if not path.exists() and not _learn(path, config, count, first):
@@ -29,14 +29,14 @@ def find(config: EdlConfig, count: int, first: FirstStage) -> Summary | None:
     return _read(path, (len(first.seeds), count, first.obs_dim))
 
 
-def _read(path: Path, shape: tuple[int, int, int]) -> Summary:
+def _read(path: Path, shape: tuple[int, int, int]) -> CodeSummary:
     """What a file holds, checked; `shape` is that of the goals."""
     file, expected = ArrayFile(path), {"goal": shape, "share": shape[:2], "spread": shape[:1]}
     fits = file.about.get("format") == FORMAT and file.shapes() == expected
-    found = [file.read(name) for name in Summary._fields] if fits else []
+    found = [file.read(name) for name in CodeSummary._fields] if fits else []
     if not fits or not all(np.isfinite(x).all() for x in found):
         raise UserError(f"{path} does not fit the run's configuration; delete it to learn the codes again")
-    return Summary(*(jnp.asarray(x, jnp.float32) for x in found))
+    return CodeSummary(*(jnp.asarray(x, jnp.float32) for x in found))
 
 
 def _learn(path: Path, config: EdlConfig, count: int, first: FirstStage) -> bool:

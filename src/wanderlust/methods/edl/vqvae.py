@@ -155,7 +155,7 @@ def _optimizer(config: EdlConfig) -> optax.GradientTransformation:
 # --- what comes of it ------------------------------------------------------------------------------------------
 
 
-class Summary(NamedTuple):
+class CodeSummary(NamedTuple):
     """What states were summed up in."""
 
     goal: Float[Array, "codes obs"]
@@ -166,11 +166,11 @@ class Summary(NamedTuple):
     """The mean squared distance of a state from the one that stands for it."""
 
 
-def summed_up(model: VqVae, states: States) -> Summary:
+def summed_up(model: VqVae, states: States) -> CodeSummary:
     """The goals, and how well they stand for the states."""
     moments = moments_of_states(states)
     there, count = jnp.arange(len(states.obs)) < states.size, jnp.maximum(states.size, 1)
     goals, code = decode(model, moments, model.codebook), nearest(model.codebook, encode(model, moments, states.obs))
     share = jnp.zeros(len(goals)).at[code].add(there / count)
     spread = jnp.sum(jnp.where(there, jnp.sum((states.obs - goals[code]) ** 2, axis=1), 0.0)) / count
-    return Summary(goals, share, spread)
+    return CodeSummary(goals, share, spread)
