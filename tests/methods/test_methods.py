@@ -9,7 +9,8 @@ from wanderlust.config import MethodConfig
 from wanderlust.envs.spec import EnvSpec, Groups, Transition
 from wanderlust.errors import UserError
 from wanderlust.methods import VIEWS, View, make_method, parse_method
-from wanderlust.methods.diayn import Diayn, DiaynState
+from wanderlust.methods.diayn import Diayn
+from wanderlust.methods.encoder import EncoderState
 from wanderlust.methods.lsd import Lsd, LsdState
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
 from wanderlust.methods.views import with_position
@@ -122,7 +123,7 @@ def test_lsd_picks_the_discrete_skill_whose_code_points_there_best():
 
 
 def test_diayn_reward_by_hand_for_continuous_skills():
-    state = DiaynState(linear([[2.0, 0.0], [1.0, -1.0]], [0.5, 0.0]), ())
+    state = EncoderState(linear([[2.0, 0.0], [1.0, -1.0]], [0.5, 0.0]), ())
     batch = transitions([[7.0, 7.0], [8.0, 8.0]], [[1.0, 1.0], [0.0, 2.0]], [[1.0, 0.0], [2.5, -2.0]])
     # guesses at s': (3.5, -1) and (2.5, -2)
     expected = [-0.5 * (2.5**2 + 1.0**2), 0.0]
@@ -130,7 +131,7 @@ def test_diayn_reward_by_hand_for_continuous_skills():
 
 
 def test_diayn_reward_by_hand_for_discrete_skills():
-    state = DiaynState(linear([[1.0, 2.0, 3.0]], [0.0, 0.0, 1.0]), ())
+    state = EncoderState(linear([[1.0, 2.0, 3.0]], [0.0, 0.0, 1.0]), ())
     batch = transitions([[50.0], [60.0]], [[1.0], [-1.0]], [[0, 1, 0], [1, 0, 0]])
     logits = np.array([[1.0, 2.0, 4.0], [-1.0, -2.0, -2.0]])
     log_softmax = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
@@ -156,7 +157,7 @@ def test_diayn_reads_the_next_state_only(skills):
 
 
 def test_diayn_picks_what_the_discriminator_expects_at_the_goal():
-    state = DiaynState(linear([[2.0, 0.0], [1.0, -1.0]], [0.5, 0.0]), ())
+    state = EncoderState(linear([[2.0, 0.0], [1.0, -1.0]], [0.5, 0.0]), ())
     obs, goal = jnp.zeros((2, 2)), jnp.array([[1.0, 1.0], [0.0, -3.0]])
     guess = np.array([[3.5, -1.0], [-2.5, 3.0]])
     np.testing.assert_allclose(Diayn(config("diayn"), ContinuousSkills(2)).towards(state, obs, goal), guess, rtol=1e-6)

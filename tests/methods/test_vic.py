@@ -9,15 +9,18 @@ from helpers import tiny_config
 from wanderlust import train
 from wanderlust.config import MethodConfig, SkillConfig
 from wanderlust.envs.spec import Transition
+from wanderlust.methods.encoder import EncoderState
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
-from wanderlust.methods.vic import Vic, VicState
+from wanderlust.methods.vic import Vic
 from wanderlust.recipes import get_recipe
 from wanderlust.rl.nets import MLP, Linear
 from wanderlust.train.autoreset import begin
 
 CONFIG = MethodConfig("vic", hidden=(16,), learning_rate=1e-2)
 SCALE = 2.0
-STATE = VicState(MLP((Linear(SCALE * jnp.eye(2), jnp.array([3.0, -1.0])),), jax.nn.relu), ())  # phi(s) = 2 s + (3, -1)
+STATE = EncoderState(
+    MLP((Linear(SCALE * jnp.eye(2), jnp.array([3.0, -1.0])),), jax.nn.relu), ()
+)  # phi(s) = 2 s + (3, -1)
 
 
 def batch(start, next_obs, skill, terminated, truncated):

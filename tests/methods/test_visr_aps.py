@@ -13,8 +13,9 @@ from wanderlust.config import MethodConfig, SkillConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
 from wanderlust.methods.aps import UPDATES_REMEMBERED, Aps, ApsConfig, ApsState, Memory
+from wanderlust.methods.encoder import EncoderState
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
-from wanderlust.methods.visr import Visr, VisrState
+from wanderlust.methods.visr import Visr
 from wanderlust.recipes import get_recipe
 from wanderlust.rl.nets import MLP, Linear
 
@@ -34,7 +35,7 @@ def linear(weight, bias):
 
 
 def visr_state(encoder):
-    return VisrState(encoder, ())
+    return EncoderState(encoder, ())
 
 
 def aps_state(encoder, known, size=None, usual=1.0):

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from wanderlust.config import MethodConfig, RunConfig, SkillConfig, StageConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
-from wanderlust.methods.skills import SkillSpace
+from wanderlust.methods.skills import SkillSpace, along
 from wanderlust.rl.nets import MLP, Policy
 from wanderlust.rl.sac import SacState
 
@@ -134,7 +134,15 @@ class Method(abc.ABC):
     def towards(
         self, state: Any, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
     ) -> Float[Array, "batch skill"]:
-        """The skill that leads from each observation to its goal, with no further training."""
+        """The skill that leads from each observation to its goal, with no further training.
+
+        "direction" is equation 12 of the LSD paper: along phi(g) - phi(s), at the usual length; of discrete skills the
+        one whose code points there best. "goal" is the likeliest skill at the goal, along phi(g).
+        """
+        if self.goal_rule == "direction":
+            return along(self.skills, self.represent(state, goal) - self.represent(state, obs))
+        if self.goal_rule == "goal":
+            return along(self.skills, self.represent(state, goal))
         raise UserError(f"{self.config.name} cannot choose a skill for a goal; lsd, metra and diayn can")
 
     def predict(

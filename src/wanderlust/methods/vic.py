@@ -6,19 +6,17 @@ apart to arrive at LSD; it does not run it.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float
 
 from wanderlust.config import MethodConfig, RunConfig, require
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import GoalRule, Method, Metrics
+from wanderlust.methods.base import GoalRule, Metrics
+from wanderlust.methods.encoder import EncoderMethod, EncoderState
 from wanderlust.methods.skills import ContinuousSkills, SkillSpace, guessed
-from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
+from wanderlust.rl.nets import MLP
 
 # --- state -----------------------------------------------------------------------------------------------------
 
@@ -34,15 +32,8 @@ class VicConfig(MethodConfig):
         require(not hold, f"schedule.hold is {hold}, but vic is paid for whole episodes; leave it at 0")
 
 
-class VicState(NamedTuple):
-    """phi's weights and its optimiser."""
-
-    encoder: MLP
-    opt: optax.OptState
-
-
 @dataclasses.dataclass(frozen=True)
-class Vic(Method):
+class Vic(EncoderMethod):
     """Continuous and discrete VIC: they differ in the discriminator's distribution."""
 
     config: VicConfig
@@ -60,15 +51,11 @@ class Vic(Method):
         sac = dataclasses.replace(config.sac, discount=discount, time_limit_is_terminal=True)
         return dataclasses.replace(config, sac=sac)
 
-    def init(self, key: Key[Array, ""], obs_dim: int) -> VicState:
-        encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
-        return VicState(encoder, self._optimizer.init(encoder))
-
     # --- reward ------------------------------------------------------------------------------------------------
 
-    def reward(self, state: VicState, batch: Transition) -> Float[Array, " batch"]:
+    def rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
         """log q(z|s_0, s_T) without its constants at the last step (equation 3), nothing before it."""
-        return jnp.where(_last(batch), self._log_likelihood(state.encoder, batch), 0.0)
+        return jnp.where(_last(batch), self._log_likelihood(phi, batch), 0.0)
 
     def _log_likelihood(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
         """-||z - (phi(s') - phi(s_0))||^2 / 2 as in equation 4, or the log-softmax of that difference at the skill."""
@@ -83,19 +70,12 @@ class Vic(Method):
 
     def loss(self, encoder: MLP, batch: Transition) -> Float[Array, ""]:
         """Maximum likelihood of the skill over the episodes that end in this batch; 0 if none does."""
-        last = _last(batch)
-        ends = jnp.maximum(jnp.sum(last), 1)
-        return -jnp.sum(jnp.where(last, self._log_likelihood(encoder, batch), 0.0)) / ends
+        ends = jnp.maximum(jnp.sum(_last(batch)), 1)
+        return -jnp.sum(self.rewards(encoder, batch)) / ends
 
-    def update(self, state: VicState, batch: Transition) -> tuple[VicState, Metrics]:
-        loss, grads = jax.value_and_grad(self.loss)(state.encoder, batch)
-        updates, opt = self._optimizer.update(grads, state.opt)
-        ends = jnp.mean(_last(batch), dtype=jnp.float32)
-        return VicState(optax.apply_updates(state.encoder, updates), opt), {"phi_loss": loss, "ends": ends}
-
-    @property
-    def _optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.learning_rate)
+    def update(self, state: EncoderState, batch: Transition) -> tuple[EncoderState, Metrics]:
+        state, metrics = super().update(state, batch)
+        return state, {**metrics, "ends": jnp.mean(_last(batch), dtype=jnp.float32)}
 
     # --- downstream --------------------------------------------------------------------------------------------
 
@@ -105,14 +85,10 @@ class Vic(Method):
         return "own" if isinstance(self.skills, ContinuousSkills) else "direction"
 
     def towards(
-        self, state: VicState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
+        self, state: EncoderState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
     ) -> Float[Array, "batch skill"]:
         """The skill the discriminator expects of an episode from here to the goal."""
-        guess = jax.vmap(state.encoder)(goal) - jax.vmap(state.encoder)(obs)
-        return guessed(self.skills, guess)
-
-    def restored(self, kept: Mapping[str, Any]) -> VicState:
-        return VicState(kept["encoder"], opt=())
+        return guessed(self.skills, self.represent(state, goal) - self.represent(state, obs))
 
 
 def _last(batch: Transition) -> Bool[Array, " batch"]:

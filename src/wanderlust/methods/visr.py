@@ -6,77 +6,26 @@ successor features, and the critics are those of any other method.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import optax
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
-from wanderlust.config import MethodConfig
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import GoalRule, Method, Metrics
-from wanderlust.methods.skills import SkillSpace, along
-from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
-
-# --- state -----------------------------------------------------------------------------------------------------
-
-
-class VisrState(NamedTuple):
-    """phi's weights and its optimiser."""
-
-    encoder: MLP
-    opt: optax.OptState
+from wanderlust.methods.base import GoalRule
+from wanderlust.methods.encoder import EncoderMethod
+from wanderlust.rl.nets import MLP, directions
 
 
 @dataclasses.dataclass(frozen=True)
-class Visr(Method):
+class Visr(EncoderMethod):
     """Continuous and discrete VISR: a one-hot is a direction like any other."""
-
-    config: MethodConfig
-    skills: SkillSpace
 
     summary = "Variational Intrinsic Successor featuRes: skills that a discriminator of directions can tell apart"
     entropy = None
-
-    def init(self, key: Key[Array, ""], obs_dim: int) -> VisrState:
-        encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
-        return VisrState(encoder, self._optimizer.init(encoder))
-
-    # --- reward ------------------------------------------------------------------------------------------------
-
-    def reward(self, state: VisrState, batch: Transition) -> Float[Array, " batch"]:
-        """r = log q(z|s) without its constants, equation 10: the cosine between phi of the current state and z."""
-        return self._rewards(state.encoder, batch)
-
-    def _rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
-        return jnp.sum(directions(jax.vmap(phi)(batch.obs)) * directions(batch.skill), axis=1)
-
-    # --- loss and update ---------------------------------------------------------------------------------------
-
-    def loss(self, encoder: MLP, batch: Transition) -> Float[Array, ""]:
-        """Maximum likelihood of the skill: phi maximises the same reward."""
-        return -jnp.mean(self._rewards(encoder, batch))
-
-    def update(self, state: VisrState, batch: Transition) -> tuple[VisrState, Metrics]:
-        loss, grads = jax.value_and_grad(self.loss)(state.encoder, batch)
-        updates, opt = self._optimizer.update(grads, state.opt)
-        return VisrState(optax.apply_updates(state.encoder, updates), opt), {"phi_loss": loss}
-
-    @property
-    def _optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.learning_rate)
-
-    # --- downstream --------------------------------------------------------------------------------------------
-
     goal_rule: ClassVar[GoalRule] = "goal"
 
-    def towards(
-        self, state: VisrState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
-    ) -> Float[Array, "batch skill"]:
-        """The likeliest skill at the goal: the direction of phi(g), or its largest entry. The start plays no part."""
-        return along(self.skills, jax.vmap(state.encoder)(goal))
-
-    def restored(self, kept: Mapping[str, Any]) -> VisrState:
-        return VisrState(kept["encoder"], opt=())
+    def rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
+        """r = log q(z|s) without its constants, equation 10: the cosine between phi of the current state and z."""
+        return jnp.sum(directions(jax.vmap(phi)(batch.obs)) * directions(batch.skill), axis=1)
