@@ -96,10 +96,9 @@ def test_the_environment_of_another_package_has_flags_of_its_own(command_line, m
     assert code == 0 and "--env.grass" in out and "How high the grass is" in out
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_every_field_of_every_method_and_environment(command_line, tmp_path, shell):
+def test_completion_knows_every_field_of_every_method_and_environment(command_line, tmp_path):
     path = tmp_path / "completion"
-    code, out, err = command_line("--tyro-write-completion", shell, path)
+    code, out, err = command_line("--tyro-write-completion", "bash", path)
     assert (code or 0, out, err) == (0, "", "")
     script = path.read_text()
     for flag in (
