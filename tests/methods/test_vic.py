@@ -18,9 +18,7 @@ from wanderlust.train.autoreset import begin
 
 CONFIG = MethodConfig("vic", hidden=(16,), learning_rate=1e-2)
 SCALE = 2.0
-STATE = EncoderState(
-    MLP((Linear(SCALE * jnp.eye(2), jnp.array([3.0, -1.0])),), jax.nn.relu), ()
-)
+STATE = EncoderState(MLP((Linear(SCALE * jnp.eye(2), jnp.array([3.0, -1.0])),), jax.nn.relu), ())
 
 
 def batch(start, next_obs, skill, terminated, truncated):

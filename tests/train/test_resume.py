@@ -128,7 +128,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, uninterrupted):
     epoch = max(run.checkpoints())
     assert 0 < epoch < LONG.schedule.epochs
     assert epoch % LONG.log_every == 0
-    assert f"stopped at epoch {epoch} and saved; go on with: " in out
+    assert f"stopped at epoch {epoch} and saved; continue with: " in out
     assert out.endswith("wanderlust discover --resume run\n")
     assert run.metrics()[-1]["epoch"] == epoch
     code, _, err = run_python("-m", "wanderlust", "discover", "--resume", "run", cwd=tmp_path)

@@ -1,19 +1,18 @@
 """Commands that put skills to work: reach, downstream."""
 
 import dataclasses
-from pathlib import Path
 from typing import Annotated
 
 import tyro
 from rich.console import Console
 from rich.table import Table
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import UseAppendAction, arg
 
-from wanderlust.config import EngineName
+from wanderlust.cli.reports import OnRun
 
 
-@dataclasses.dataclass(frozen=True)
-class ReachGoals:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReachGoals(OnRun):
     """Send the body to goals, one after the other, with no further training; draw the path.
 
     For example:
@@ -21,8 +20,6 @@ class ReachGoals:
       wanderlust reach zoo:ant --goal 12 4                  `wanderlust list` shows the zoo
     """
 
-    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
-    """The folder of the run, or zoo:NAME."""
     goal: Annotated[tuple[tuple[float, ...], ...], UseAppendAction, arg(metavar="X [Y]")] = ()
     """A goal on the plane, or on the line for bodies that run along one; repeat it for several, followed in order."""
     radius: float = 1.0
@@ -31,21 +28,12 @@ class ReachGoals:
     """Steps before the next goal is tried."""
     seed: int = 0
     """Which seed of the run, counted from 0."""
-    engine: EngineName = "auto"
-    """What steps the environment; it need not be what trained the skills."""
-    out: Annotated[Path | None, arg(metavar="DIR")] = None
-    """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
     def run(self, console: Console) -> int:
         from wanderlust.downstream.controllers.reach import reach
-        from wanderlust.envs import devices
         from wanderlust.report.plots import draw_reach
-        from wanderlust.runs.zoo import open_run
-        from wanderlust.train.loop import describe_engine
 
-        run = open_run(self.run_folder, self.out)
-        devices.prepare(run.config.seeds)
-        console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
+        run = self.opened(console)
         result = reach(run, list(self.goal), self.radius, self.steps_per_goal, self.seed, self.engine)
         picture = draw_reach(run.results)
         for n, leg in enumerate(result["legs"], 1):
@@ -57,8 +45,8 @@ class ReachGoals:
         return 0
 
 
-@dataclasses.dataclass(frozen=True)
-class Downstream:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Downstream(OnRun):
     """Solve a task with skills: a controller chooses them, with or without learning to; measure and draw it.
 
     For example:
@@ -68,8 +56,6 @@ class Downstream:
       wanderlust downstream zoo:ant --task ant-multi-goals --controller sac --measure-only --episodes 1000
     """
 
-    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
-    """The folder of the run, or zoo:NAME."""
     task: str
     """The task; `wanderlust list` shows them all."""
     controller: str = "zero-shot"
@@ -92,22 +78,13 @@ class Downstream:
     """Measure again what was learned before, without training."""
     resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Continue training that Ctrl-C has stopped."""
-    engine: EngineName = "auto"
-    """What steps the environments; it need not be what trained the skills."""
-    out: Annotated[Path | None, arg(metavar="DIR")] = None
-    """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
     def run(self, console: Console) -> int:
         from wanderlust.downstream.request import result_folder, usual_seeds
         from wanderlust.downstream.solve import solve
-        from wanderlust.envs import devices
         from wanderlust.report.plots import draw_solved
-        from wanderlust.runs.zoo import open_run
-        from wanderlust.train.loop import describe_engine
 
-        source = open_run(self.run_folder, self.out)
-        devices.prepare(self.seeds or usual_seeds(source))
-        console.print(describe_engine(source.config.env, self.engine), soft_wrap=True)
+        source = self.opened(console, lambda run: self.seeds or usual_seeds(run))
         elsewhere = ("run_folder", "out")
         options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in elsewhere}
         result = solve(source, **options)

@@ -1,13 +1,16 @@
-"""What several commands say: how training went, what an evaluation found."""
+"""What several commands share: the run they are about, how training went, what an evaluation found."""
 
+import dataclasses
 import shlex
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from rich.console import Console
 from rich.table import Table
+from tyro.conf import Positional, arg
 
 from wanderlust.config import EngineName
 from wanderlust.errors import UserError
@@ -15,6 +18,29 @@ from wanderlust.errors import UserError
 EXIT_BROKEN = 1
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OnRun:
+    """What commands have in common that step a trained policy."""
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of the run, or zoo:NAME."""
+    engine: EngineName = "auto"
+    """What steps the environments; it need not be what trained the skills."""
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    """Where the results of a zoo entry go; by default runs/zoo-NAME."""
+
+    def opened(self, console: Console, seeds: Callable[[Any], int] = lambda run: run.config.seeds) -> Any:
+        """The run, or entry of the zoo; the devices are prepared for its seeds, and the engine is shown."""
+        from wanderlust.envs import devices
+        from wanderlust.runs.zoo import open_run
+        from wanderlust.train.loop import describe_engine
+
+        run = open_run(self.run_folder, self.out)
+        devices.prepare(seeds(run))
+        console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
+        return run
 
 
 def refuse(given: list[str], allowed: set[str], why: str) -> None:

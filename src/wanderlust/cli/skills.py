@@ -10,7 +10,7 @@ from rich.table import Table
 from tyro.conf import Positional, UseAppendAction, arg
 
 from wanderlust.cli.flags import as_changes
-from wanderlust.cli.reports import EXIT_BROKEN, refuse, report_evaluation, train_and_report
+from wanderlust.cli.reports import EXIT_BROKEN, OnRun, refuse, report_evaluation, train_and_report
 from wanderlust.cli.studies import ITEMS
 from wanderlust.config import EngineName
 from wanderlust.errors import UserError
@@ -81,8 +81,8 @@ class Discover:
         return train_and_report(console, run, self.budget_seconds)
 
 
-@dataclasses.dataclass(frozen=True)
-class Evaluate:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluate(OnRun):
     """Measure and draw a run again from its newest checkpoint, or skills that ship with the package.
 
     For example:
@@ -90,30 +90,17 @@ class Evaluate:
       wanderlust evaluate zoo:ant                           `wanderlust list` shows the zoo
     """
 
-    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
-    """The folder of the run, or zoo:NAME."""
     episodes: int = 200
     """Random-skill episodes per seed."""
     seed: int = 0
     """Seed of the skills and starts that are tried."""
-    engine: EngineName = "auto"
-    """What steps the environments; it need not be what trained the skills."""
-    out: Annotated[Path | None, arg(metavar="DIR")] = None
-    """Where the results of a zoo entry go; by default runs/zoo-NAME."""
 
     def run(self, console: Console) -> int:
-        from wanderlust.envs import devices
-        from wanderlust.runs.zoo import open_run
-        from wanderlust.train.loop import describe_engine
-
         if self.episodes < 1:
             raise UserError(f"--episodes is {self.episodes}; it must be at least 1")
         if not 0 <= self.seed < 2**31:
             raise UserError(f"--seed is {self.seed}; it must be in [0, 2^31)")
-        run = open_run(self.run_folder, self.out)
-        devices.prepare(run.config.seeds)
-        console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
-        report_evaluation(console, run, self.episodes, self.seed, self.engine)
+        report_evaluation(console, self.opened(console), self.episodes, self.seed, self.engine)
         return 0
 
 
