@@ -46,6 +46,9 @@ class ControllerLearner(Protocol):
     """Chooses skills and learns to. Observations arrive normalised by the running moments."""
 
     @property
+    def setting(self) -> ControllerSetting: ...
+
+    @property
     def obs_dim(self) -> int:
         """Entries of what it sees."""
         ...
