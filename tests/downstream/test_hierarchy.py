@@ -290,7 +290,7 @@ def tiny_training(seeds, outside=False):
     learner = make_learner(parts, setup, setting, option_length=5)
     state = hierarchy.begin(learner, jnp.array(seeds))
     mine = jax.tree.map(lambda x: x[np.array(seeds)], learned)
-    state, metrics = hierarchy.make_advance(parts, setup, learner, setting, 5)(state, mine, 3)
+    state, metrics = hierarchy.make_advance(parts, setup, learner, 5)(state, mine, 3)
     return jax.device_get((hierarchy.controllers(learner, state), metrics))
 
 
@@ -310,7 +310,7 @@ def test_fewer_epochs_at_once_are_the_same_and_compile_nothing_anew(monkeypatch)
     setting = dataclasses.replace(setting, steps=2, learner=dataclasses.replace(setting.learner, hidden=(8,)))
     learner, skills = make_learner(PARTS, setup, setting, option_length=5), train.init(PARTS).learner
     learned = Learned(skills.sac.policy, skills.method)
-    advance = hierarchy.make_advance(PARTS, setup, learner, setting, 5)
+    advance = hierarchy.make_advance(PARTS, setup, learner, 5)
     ends, compiled = [], 0
     for counts in ((2, 1), (1, 2)):
         state, log = hierarchy.begin(learner, jnp.array([0])), []
@@ -422,7 +422,7 @@ def test_after_ctrl_c_learning_goes_on_to_the_same_end(small, tmp_path, monkeypa
         patch.setattr(training, "ctrl_c", Pressed)
         with pytest.raises(KeyboardInterrupt, match="stopped at epoch 1 of 4; the same command with --resume"):
             solve.solve(run, TINY, "sac", episodes=3, quiet=True)
-    kept, _ = saved.load(folder / "controller.safetensors", PARTS, setup_of(PARTS))
+    kept = saved.load(folder / "controller.safetensors", PARTS, setup_of(PARTS))
     assert (kept.epoch, kept.seeds, kept.hold) == (1, (0, 1, 2, 3), 10)
     assert kept.controllers.statistics.mean.shape == (4, 4)
     with pytest.raises(UserError, match="is not a wanderlust-controller-1"):

@@ -27,7 +27,7 @@ PAUSED = "wanderlust-training-1"
 class SavedController(NamedTuple):
     """Controllers of some seeds, and what they came from."""
 
-    setting: ControllerSetting
+    learner: ControllerLearner
     hold: int
     seeds: tuple[int, ...]
     epoch: int
@@ -56,30 +56,32 @@ def pause(path: Path, paused: PausedTraining) -> None:
     write_tree(path, paused.training, {"format": PAUSED, "facts": json.dumps(facts)})
 
 
-def load(path: Path, parts: Setup, setup: TaskSetup) -> tuple[SavedController, ControllerLearner]:
+def load(path: Path, parts: Setup, setup: TaskSetup) -> SavedController:
     """Read controllers for these skills and this task; what does not fit them is refused."""
     if not path.is_file():
         raise UserError(f"there is no controller {path}; leave --measure-only out to train one")
-    file = ArrayFile(path)
-    saved, learner, *_ = _read(file, FORMAT, parts, setup)
-    skeleton = jax.eval_shape(lambda: hierarchy.controllers(learner, hierarchy.begin(learner, jnp.array(saved.seeds))))
-    return saved._replace(controllers=read_tree(file, skeleton)), learner
+    saved = _read(file := ArrayFile(path), FORMAT, parts, setup).saved
+    form = jax.eval_shape(lambda: hierarchy.controllers(saved.learner, _begun(saved)))
+    return saved._replace(controllers=read_tree(file, form))
 
 
-def load_paused(path: Path, parts: Setup, setup: TaskSetup) -> tuple[PausedTraining, ControllerLearner]:
+def load_paused(path: Path, parts: Setup, setup: TaskSetup) -> PausedTraining:
     """Read a training that Ctrl-C has stopped."""
     if not path.is_file():
         raise UserError(f"there is nothing to go on with, {path} is not there; leave --resume out to begin")
-    file = ArrayFile(path)
-    saved, learner, steps, seconds = _read(file, PAUSED, parts, setup)
-    training = read_tree(file, jax.eval_shape(lambda: hierarchy.begin(learner, jnp.array(saved.seeds))))
-    saved = saved._replace(controllers=hierarchy.controllers(learner, training))
-    return PausedTraining(saved, training, steps, seconds), learner
+    paused = _read(file := ArrayFile(path), PAUSED, parts, setup)
+    saved, training = paused.saved, read_tree(file, jax.eval_shape(lambda: _begun(paused.saved)))
+    saved = saved._replace(controllers=hierarchy.controllers(saved.learner, training))
+    return paused._replace(saved=saved, training=training)
+
+
+def _begun(saved: SavedController) -> ControllerTraining:
+    return hierarchy.begin(saved.learner, jnp.array(saved.seeds))
 
 
 def _facts(saved: SavedController) -> dict[str, Any]:
     return {
-        "setting": dataclasses.asdict(saved.setting),
+        "setting": dataclasses.asdict(saved.learner.setting),
         "hold": saved.hold,
         "seeds": list(saved.seeds),
         "epoch": saved.epoch,
@@ -87,10 +89,8 @@ def _facts(saved: SavedController) -> dict[str, Any]:
     }
 
 
-def _read(
-    file: ArrayFile, form: str, parts: Setup, setup: TaskSetup
-) -> tuple[SavedController, ControllerLearner, int, float]:
-    """What a file says of itself, without its arrays; the learner that they belong to; steps and seconds so far."""
+def _read(file: ArrayFile, form: str, parts: Setup, setup: TaskSetup) -> PausedTraining:
+    """What a file says of itself, without its arrays."""
     nothing: Any = ()
     try:
         if file.about["format"] != form:
@@ -103,8 +103,8 @@ def _read(
             raise ValueError
     except (KeyError, TypeError, ValueError):
         raise UserError(f"{file.path} is not a {form}") from None
-    saved = SavedController(setting, hold, seeds, epoch, recipe, nothing)
-    return saved, make_learner(parts, setup, setting, hold), steps, seconds
+    learner = make_learner(parts, setup, setting, hold)
+    return PausedTraining(SavedController(learner, hold, seeds, epoch, recipe, nothing), nothing, steps, seconds)
 
 
 def _setting(facts: dict[str, Any]) -> ControllerSetting:

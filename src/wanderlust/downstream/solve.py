@@ -21,7 +21,6 @@ from wanderlust import train
 from wanderlust.config import EngineName
 from wanderlust.downstream.controllers import hierarchy
 from wanderlust.downstream.controllers.hierarchy import ControlledSkills
-from wanderlust.downstream.controllers.learners import ControllerLearner
 from wanderlust.downstream.controllers.options import (
     HighLevelPolicy,
     TaskSetup,
@@ -32,7 +31,7 @@ from wanderlust.downstream.controllers.options import (
 from wanderlust.downstream.controllers.planning import planning_policy
 from wanderlust.downstream.controllers.zero_shot import skill_speed, within_reach, zero_shot_policy
 from wanderlust.downstream.request import LEARNING, Request, check, result_folder, usual_seeds
-from wanderlust.downstream.saved import PausedTraining, SavedController, load, load_paused
+from wanderlust.downstream.saved import SavedController, load, load_paused
 from wanderlust.downstream.settings import usual_option_length
 from wanderlust.downstream.tasks import AnyTask, GoalTask, make_task
 from wanderlust.downstream.training import TRAINING, ControllerSetup, begin, learn
@@ -95,59 +94,47 @@ def solve(
     parts = train.assemble(dataclasses.replace(source.config, engine=engine))
     setup = set_up_task(parts, made, engine)
     epoch, learned = load_learner(source, parts)
-    found: tuple[SavedController, ControllerLearner] | None = None
-    begun: tuple[PausedTraining, ControllerLearner] | None = None
-    which = tuple(range(seed, seed + (seeds or usual_seeds(source))))
-    if measure_only:
-        found = load(folder / "controller.safetensors", parts, setup)
-        which = found[0].seeds
-    if resume:
-        begun = load_paused(folder / TRAINING, parts, setup)
-        which = begun[0].saved.seeds
+    saved = load(folder / "controller.safetensors", parts, setup) if measure_only else None
+    begun = load_paused(folder / TRAINING, parts, setup) if resume else None
+    before = begun.saved if begun else saved
+    which = before.seeds if before else tuple(range(seed, seed + (seeds or usual_seeds(source))))
     index = np.arange(len(which)) % source.config.seeds
     given = ControllerSetup(parts, setup, jax.tree.map(lambda x: x[index], learned), learned, which, folder)
     with muted():
-        if controller in LEARNING and found is None:
-            found = learn(given, begun or begin(given, request), quiet)
-        return _measured(given, request, found, epoch, quiet)
+        if controller in LEARNING and saved is None:
+            saved = learn(given, begun or begin(given, request), quiet)
+        return _measured(given, request, saved, epoch, quiet)
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
 
 
 def _measured(
-    given: ControllerSetup,
-    request: Request,
-    found: tuple[SavedController, ControllerLearner] | None,
-    epoch: int,
-    quiet: bool,
+    given: ControllerSetup, request: Request, saved: SavedController | None, epoch: int, quiet: bool
 ) -> dict[str, Any]:
     """Roll out, compare with random skills and with what the skills' speed allows, and write the results."""
     parts, setup, task = given.parts, given.task, request.task
-    hold = found[0].hold if found else request.hold or usual_option_length(task.env)
+    hold = saved.hold if saved else request.hold or usual_option_length(task.env)
     chance = hierarchy.random_policy(parts, hold), ControlledSkills((), given.learned)
-    policy, parameters = _policy(given, request.controller, found) or chance
+    policy, parameters = _policy(given, request.controller, saved) or chance
     with progress(3, "measuring", quiet=quiet) as line:
-        line.note(f"playing {request.episodes} episodes per seed, and compiling that")
+        line.note(f"rolling out {request.episodes} episodes per seed, and compiling that")
         earned, path = _rolled_out(setup, policy, parameters, given.seeds, request.episodes)
         line.update(1, "the same with random skills")
-        by_chance = (
-            earned if request.controller == "random" else _rolled_out(setup, *chance, given.seeds, request.episodes)[0]
-        )
+        by_chance = earned
+        if request.controller != "random":
+            by_chance, _ = _rolled_out(setup, *chance, given.seeds, request.episodes)
         line.update(2, "how far skills get")
-        bound: dict[str, Any] = {}
-        if isinstance(task, GoalTask):
-            bound = _bounds(given, task)
+        bound = _bounds(given, task) if isinstance(task, GoalTask) else {}
         setup.engine.check()
         line.update(3, "done")
-    saved = found[0] if found else None
     result = {
         "task": task.name,
         "numbers": dataclasses.asdict(task),
         "controller": request.controller,
         "skills": {"name": parts.config.name, "epoch": epoch},
         "recipe": saved.recipe if saved else None,
-        "setting": dataclasses.asdict(saved.setting) if saved else None,
+        "setting": dataclasses.asdict(saved.learner.setting) if saved else None,
         "epoch": saved.epoch if saved else None,
         "hold": policy.option_length,
         "seeds": list(given.seeds),
@@ -174,13 +161,12 @@ def _bounds(given: ControllerSetup, task: GoalTask) -> dict[str, Any]:
 
 
 def _policy(
-    given: ControllerSetup, controller: str, found: tuple[SavedController, ControllerLearner] | None
+    given: ControllerSetup, controller: str, saved: SavedController | None
 ) -> tuple[HighLevelPolicy, Any] | None:
     """The high-level policy of a controller, and its parameters; None is random skills."""
-    if found is not None:
-        saved, learner = found
+    if saved is not None:
         skilled = ControlledSkills(saved.controllers, given.learned)
-        return hierarchy.greedy_policy(given.parts, learner, saved.hold), skilled
+        return hierarchy.greedy_policy(given.parts, saved.learner, saved.hold), skilled
     if controller == "zero-shot":
         return zero_shot_policy(given.parts), given.learned
     return (planning_policy(given.parts), given.learned) if controller == "mppi" else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from wanderlust import train
 from wanderlust.downstream.controllers import hierarchy
-from wanderlust.downstream.controllers.learners import ControllerLearner, make_learner
+from wanderlust.downstream.controllers.learners import make_learner
 from wanderlust.downstream.controllers.options import TaskSetup
 from wanderlust.downstream.request import Request
 from wanderlust.downstream.saved import PausedTraining, SavedController, pause, save
@@ -39,7 +39,7 @@ class ControllerSetup(NamedTuple):
     folder: Path
 
 
-def begin(given: ControllerSetup, request: Request) -> tuple[PausedTraining, ControllerLearner]:
+def begin(given: ControllerSetup, request: Request) -> PausedTraining:
     """A training before its first epoch, with the numbers that are asked for."""
     recipe = request.recipe or ("fast" if devices.has_gpu() else "laptop")
     setting = get_setting(recipe, request.controller)
@@ -48,20 +48,18 @@ def begin(given: ControllerSetup, request: Request) -> tuple[PausedTraining, Con
     hold = request.hold or usual_option_length(request.task.env)
     learner = make_learner(given.parts, given.task, setting, hold)
     training = hierarchy.begin(learner, jnp.array(given.seeds))
-    saved = SavedController(setting, hold, given.seeds, 0, recipe, hierarchy.controllers(learner, training))
-    return PausedTraining(saved, training, 0, 0.0), learner
+    saved = SavedController(learner, hold, given.seeds, 0, recipe, hierarchy.controllers(learner, training))
+    return PausedTraining(saved, training, 0, 0.0)
 
 
-def learn(
-    given: ControllerSetup, begun: tuple[PausedTraining, ControllerLearner], quiet: bool
-) -> tuple[SavedController, ControllerLearner]:
+def learn(given: ControllerSetup, begun: PausedTraining, quiet: bool) -> SavedController:
     """Learn to the end, epoch by epoch. Ctrl-C ends it at the next point of the curve, and keeps all there is."""
-    (saved, training, steps, before), learner = begun
-    setting, epoch, began = saved.setting, saved.epoch, time.monotonic()
+    saved, training, steps, before = begun
+    learner, setting, epoch, began = saved.learner, saved.learner.setting, saved.epoch, time.monotonic()
     now, rows = saved, [row for row in read_rows(given.folder / "curve.jsonl") if 0 < row.get("epoch", 0) <= epoch]
     if epoch == 0:
         (given.folder / TRAINING).unlink(missing_ok=True)  # of another training, which this one replaces
-    advance = hierarchy.make_advance(given.parts, given.task, learner, setting, saved.hold)
+    advance = hierarchy.make_advance(given.parts, given.task, learner, saved.hold)
     with ctrl_c() as pressed, progress(setting.epochs, "epoch", first=epoch, quiet=quiet) as line:
         line.note("compiling, or fetching from the cache")
         while epoch < setting.epochs:
@@ -89,4 +87,4 @@ def learn(
                     f"for learning goes on, --measure-only measures what was learned so far; all is in {given.folder}"
                 )
     (given.folder / TRAINING).unlink(missing_ok=True)
-    return now, learner
+    return now

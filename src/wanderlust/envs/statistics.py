@@ -18,7 +18,7 @@ Statistics = tuple[tuple[float, ...], tuple[float, ...]]
 WORLDS = 1_000
 """The most worlds that are stepped at a time. No state is kept, so this bounds the memory."""
 
-Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
+StepMoments = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Mean and variance of every entry over a batch of worlds, after each step."""
 
 
@@ -65,7 +65,7 @@ def check_amounts(rollouts: int, steps: int, seed: int) -> None:
 
 def _compiled(
     world: World, engine: Engine, action_dim: int, worlds: int, steps: int
-) -> Callable[[Key[Array, ""]], Moments]:
+) -> Callable[[Key[Array, ""]], StepMoments]:
     """Rollouts inside one compiled program."""
     begin, act = _random(world, action_dim, worlds)
 
@@ -79,7 +79,7 @@ def _compiled(
         start, play = jax.random.split(key)
         return jax.lax.scan(step, begin(start), jax.random.split(play, steps))[1]
 
-    def in_double(key: Key[Array, ""]) -> Moments:
+    def in_double(key: Key[Array, ""]) -> StepMoments:
         mean, variance = jax.device_get(roll(key))
         return mean.astype(np.float64), variance.astype(np.float64)
 
@@ -88,12 +88,12 @@ def _compiled(
 
 def _on_host(
     world: World, engine: Engine, action_dim: int, worlds: int, steps: int
-) -> Callable[[Key[Array, ""]], Moments]:
+) -> Callable[[Key[Array, ""]], StepMoments]:
     """The same rollouts with an engine that cannot be compiled."""
     begin, act = map(jax.jit, _random(world, action_dim, worlds))
     observe = jax.jit(jax.vmap(world.observe))
 
-    def roll(key: Key[Array, ""]) -> Moments:
+    def roll(key: Key[Array, ""]) -> StepMoments:
         start, play = jax.random.split(key)
         state: WorldState = jax.device_get(begin(start))
         means, variances = [], []

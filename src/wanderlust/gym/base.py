@@ -157,17 +157,17 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
             raise gymnasium.error.ClosedEnvironmentError("this vector environment has been closed")
 
     def _checked(self, actions: NDArray[Any]) -> NDArray[Any]:
-        moves: Any = np.asarray(actions)
-        if moves.shape != self.action_space.shape:
-            raise UserError(f"step: actions have the shape {moves.shape}; it must be {self.action_space.shape}")
+        array: Any = np.asarray(actions)
+        if array.shape != self.action_space.shape:
+            raise UserError(f"step: actions have the shape {array.shape}; it must be {self.action_space.shape}")
         if isinstance(self.single_action_space, Box):
-            if np.count_nonzero(np.isfinite(moves)) < moves.size:
+            if np.count_nonzero(np.isfinite(array)) < array.size:
                 limit = f"[{self.single_action_space.low.flat[0]:g}, {self.single_action_space.high.flat[0]:g}]"
                 raise UserError(f"step: some actions are not finite; they must be numbers in {limit}")
-            return np.asarray(moves, np.float32)
-        if not np.issubdtype(moves.dtype, np.integer) or not self.action_space.contains(moves.astype(np.int64)):
-            raise UserError(f"step: an action of {moves.tolist()} is not in {self.single_action_space}")
-        return np.asarray(moves, np.int64)
+            return np.asarray(array, np.float32)
+        if not np.issubdtype(array.dtype, np.integer) or not self.action_space.contains(array.astype(np.int64)):
+            raise UserError(f"step: an action of {array.tolist()} is not in {self.single_action_space}")
+        return np.asarray(array, np.int64)
 
     def _mask(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
         everyone = np.ones(self.num_envs, bool)

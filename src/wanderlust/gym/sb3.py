@@ -29,7 +29,7 @@ class SB3VecEnv(VecEnv):
     It must begin ended episodes in the same step (``autoreset_mode="SameStep"``), as Stable-Baselines3 does. The last
     observation of an episode is then in its world's ``info["terminal_observation"]``, and
     ``info["TimeLimit.truncated"]`` says whether it was cut off, so that a learner knows what value is left. World k of
-    ``seed(s)`` plays the episodes of ``s + k``, as a single environment does.
+    ``seed(s)`` has the episodes of ``s + k``, as a single environment does.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:

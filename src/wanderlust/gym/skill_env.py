@@ -38,7 +38,7 @@ class SkillVectorEnv(OptionVectorEnv):
         """Begin with `reset`.
 
         Args:
-            skills: what `wanderlust.load` gives; of the world that the task is played in.
+            skills: what `wanderlust.load` gives; of the task's world.
             task: its name, such as ``"ant-multi-goals"``, or a task made with numbers of your own (`make_task`).
             num_envs: how many worlds.
             hold: control steps that a skill acts before the next action.

@@ -29,7 +29,7 @@ def gym_statistics(
 
     Over the observations after each step; those that episodes start with do not count. A rollout is `steps` steps from
     a fresh start. An episode that ends before is begun anew, and the step that ended it counts like any other. A vector
-    environment plays its worlds side by side, and rollouts are rounded up to whole batches of them. An entry that never
+    environment steps its worlds side by side, and rollouts are rounded up to whole batches of them. An entry that never
     changes gets the deviation 1, so that it can be divided by; entries of an image come in the order of `ravel`.
 
     An environment that is handed over is reseeded, left where its last step led it, and not closed.

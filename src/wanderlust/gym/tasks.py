@@ -104,9 +104,9 @@ class OptionVectorEnv(EpisodicVectorEnv):
         with jax.default_device(self._cpu):
             now = self._programs.begin(self._episodes, ~waiting)
         for step in range(self.hold):
-            moves: Any = self._act(actions, obs[:, : self._obs_dim], step)  # on whatever device a policy is
+            action: Any = self._act(actions, obs[:, : self._obs_dim], step)  # on whatever device a policy is
             with jax.default_device(self._cpu):
-                after = self._engine(jax.device_get(now.episode.body), moves)
+                after = self._engine(jax.device_get(now.episode.body), action)
                 now, seen = self._programs.step(now, after)
             obs = np.asarray(seen)
             if not np.any(now.running):

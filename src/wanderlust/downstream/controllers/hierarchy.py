@@ -22,7 +22,6 @@ from wanderlust.downstream.controllers.options import (
     make_option_rollout,
     returns,
 )
-from wanderlust.downstream.settings import ControllerSetting
 from wanderlust.rl.moments import Moments, unit_moments
 from wanderlust.runs.learned import Learned
 from wanderlust.train import Setup, decide, follow, seed_mesh
@@ -122,11 +121,10 @@ def controllers(learner: ControllerLearner, training: ControllerTraining) -> Con
     return Controller(learner.policy(training.learner), training.statistics)
 
 
-def make_advance(
-    parts: Setup, setup: TaskSetup, learner: ControllerLearner, setting: ControllerSetting, option_length: int
-) -> Advance:
+def make_advance(parts: Setup, setup: TaskSetup, learner: ControllerLearner, option_length: int) -> Advance:
     """Epochs of rollouts and learning: one program if the engine compiles, else the engine between compiled pieces."""
     rollout = make_option_rollout(setup, exploring_policy(parts, learner, option_length))
+    setting = learner.setting
 
     @jax.jit
     def split(keys: Key[Array, " seeds"]) -> tuple[Array, Array, Array]:

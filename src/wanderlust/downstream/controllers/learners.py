@@ -46,6 +46,9 @@ class ControllerLearner(Protocol):
     """Chooses skills and learns to. Observations arrive normalised by the running moments."""
 
     @property
+    def setting(self) -> ControllerSetting: ...
+
+    @property
     def obs_dim(self) -> int:
         """Entries of what it sees."""
         ...
@@ -167,8 +170,8 @@ class PpoLearner:
         seen, seen_next = show(moments, decisions.seen), show(moments, decisions.seen_next)
         over = decisions.terminated | decisions.truncated  # as in SAC, no value is expected beyond the time limit
         action, log_prob = decisions.choice.note
-        played = Episodes(seen, action, log_prob, decisions.reward, seen_next, over, over)
-        happened = all_worlds(self.ppo.judged(state, played))
+        rollouts = Episodes(seen, action, log_prob, decisions.reward, seen_next, over, over)
+        happened = all_worlds(self.ppo.judged(state, rollouts))
         empty = replays.empty(jax.tree.map(lambda x: x[0], happened), self.decisions)
         kept = replays.append_valid(empty, happened, decisions.valid.reshape(-1))
 

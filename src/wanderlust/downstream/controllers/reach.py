@@ -36,7 +36,7 @@ def reach(
     observe, terminated = jax.jit(jax.vmap(world.observe)), jax.jit(jax.vmap(world.terminated))
     position = list(world.spec.groups["position"])
     act = jax.jit(partial(act_towards, parts, of_seed(learned, seed)))
-    move = jax.jit(parts.engine.step) if parts.engine.compiles else parts.engine.step
+    step = jax.jit(parts.engine.step) if parts.engine.compiles else parts.engine.step
     state = jax.vmap(world.initial)(jax.random.split(jax.random.key(seed), 1))
 
     def where() -> list[float]:
@@ -48,7 +48,7 @@ def reach(
         target, used = jnp.array([goal], jnp.float32), 0
         while (away := float(np.linalg.norm(np.subtract(path[-1], goal)))) > radius and used < limit and not fell:
             action, _ = act(state, target)
-            after = move(state, action)
+            after = step(state, action)
             if not np.all(sane(after)):
                 raise UserError(f"the physics of {world.spec.name} broke down on the way to goal {len(legs) + 1}")
             state, used = after, used + 1

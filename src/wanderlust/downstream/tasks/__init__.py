@@ -43,7 +43,7 @@ TASKS: dict[str, AnyTask] = {
         point_multi_goals(10.0),
     )
 }
-"""The paper's tasks. It plays PointEnv's with several ranges; the smallest is the one that is not said."""
+"""The paper's tasks. PointEnv's come with several ranges there; the smallest is the default."""
 
 _FIXED = ("name", "env", "entries", "position_dims", "quaternion_dims")
 """What a task cannot be given otherwise: it would be another task."""

@@ -39,7 +39,7 @@ class Task(Protocol[S]):
 
     @property
     def env(self) -> str:
-        """The world it is played in."""
+        """The name of its world."""
         ...
 
     @property
@@ -70,5 +70,5 @@ class Task(Protocol[S]):
         ...
 
     def observe(self, state: S, obs: Float[Array, " obs"]) -> Float[Array, " entries"]:
-        """What whoever plays the task sees beside the world's own observation."""
+        """What a policy sees of the task beside the world's own observation."""
         ...
