@@ -35,8 +35,8 @@ from wanderlust.envs.worlds.point import PointConfig
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.gym.skill_env import SkillEnv
-from wanderlust.methods import View, ibol, make_method
-from wanderlust.methods.ibol import levels
+from wanderlust.methods import View, make_method
+from wanderlust.methods.ibol import ibol, levels
 from wanderlust.methods.ibol.ibol import (
     Networks,
     Statistics,
