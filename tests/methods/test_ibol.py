@@ -689,8 +689,8 @@ def test_every_recipe_goes_through_a_collection_four_times_with_goals_of_whole_e
     assert schedule.sac_steps * schedule.sac_batch == 4 * schedule.worlds  # REINFORCE takes it for what is done now
 
 
-@pytest.mark.parametrize(("recipe", "env"), RECIPES)
-def test_every_recipe_assembles(recipe, env):
+@pytest.mark.parametrize(("recipe", "env"), [("laptop", "point"), ("paper", "ant"), ("fast", "humanoid")])
+def test_recipes_assemble(recipe, env):
     for view in ("", "o", "xy"):
         suffix = f"-{view}" if view else ""
         made = get_recipe(recipe, env, f"ibol{suffix}", SkillConfig("continuous", 3))
