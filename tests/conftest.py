@@ -72,7 +72,7 @@ train.make_player = probe.make_player = _reused(probe.make_player)
 
 LONGEST = (
     "hierarchy", "ibol", "edl", "resume", "engines", "ablations", "cli", "train", "zoo", "visr_aps", "fast_parts",
-    "dads", "sac", "examples", "recipes", "ablation_grid", "export", "metra_csd", "zero_shot", "reproduce_ablation",
+    "guard", "dads", "sac", "ablation_grid", "export", "metra_csd", "zero_shot", "reproduce_ablation",
 )  # fmt: skip
 """Files of more than 20 seconds. They come first, so that the workers of a run end together."""
 
