@@ -1,5 +1,7 @@
 """Settings of the whole suite: CPU, two devices, strict shapes, a cache of compiled programs of its own."""
 
+import dataclasses
+import functools
 import importlib.metadata
 import os
 from pathlib import Path
@@ -26,13 +28,51 @@ jax.config.update("jax_num_cpu_devices", 2)  # so that seeds are spread over dev
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # Many tests compile the same program again. Optax needs standard dtype promotion, so that one stays as it is.
 jax.config.update("jax_compilation_cache_dir", _place)
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
+# Most tests that train do so with the same few configurations: their programs are traced once in a process. What is
+# cached has no state of its own, and what it depends on is its key.
+
+from wanderlust import train  # noqa: E402
+from wanderlust.train import probe, state  # noqa: E402
+
+
+def _reused(make):
+    """Make the same of two setups that differ in nothing a program could depend on."""
+    cached = functools.lru_cache(maxsize=64)(make)
+
+    @functools.wraps(make)
+    def call(parts, *args, **options):
+        config = parts.config
+        schedule = dataclasses.replace(config.schedule, epochs=1)
+        alike = dataclasses.replace(config, seed=0, log_every=1, checkpoint_every=1, schedule=schedule)
+        try:
+            return cached(dataclasses.replace(parts, config=alike), *args, **options)
+        except TypeError:  # a test's own part that has no hash
+            return make(parts, *args, **options)
+
+    return call
+
+
+@_reused
+def _init(parts):
+    return jax.jit(jax.vmap(lambda seed: state.init_seed(parts, jax.random.key(seed))))
+
+
+def _init_all(parts):
+    return _init(parts)(jax.numpy.arange(parts.config.seed, parts.config.seed + parts.config.seeds))
+
+
+train.init = state.init = _init_all
+train.make_driver = _reused(train.make_driver)
+train.make_player = probe.make_player = _reused(probe.make_player)
 
 
 LONGEST = (
     "hierarchy", "ibol", "edl", "resume", "engines", "ablations", "cli", "train", "zoo", "visr_aps", "fast_parts",
-    "dads", "sac", "examples", "recipes", "ablation_grid", "export", "metra_csd", "zero_shot", "reproduce_ablation",
+    "guard", "dads", "sac", "ablation_grid", "export", "metra_csd", "zero_shot", "reproduce_ablation",
 )  # fmt: skip
 """Files of more than 20 seconds. They come first, so that the workers of a run end together."""
 

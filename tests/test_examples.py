@@ -1,10 +1,13 @@
 """Every example runs."""
 
+import runpy
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from trained import run_python, trained
+from trained import trained
 
 FOLDER = Path(__file__).parents[1] / "examples"
 EXAMPLES = sorted(path.name for path in FOLDER.glob("*.py"))
@@ -22,25 +25,33 @@ def test_there_is_an_example_of_everything():
     assert set(EXAMPLES) == {"discover.py", "vector_env.py", "onnx_drive.py", "sb3_sac.py", *SAYS}
 
 
+@pytest.fixture
+def example(tmp_path, monkeypatch, capsys):
+    """Run an example as a program in an empty folder; what it prints. Warnings are errors here."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def run(name, *args):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, args)])
+        runpy.run_path(str(FOLDER / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
 @pytest.mark.parametrize("name", SAYS)
-def test_examples_run_on_a_run(name, tmp_path):
-    code, out, err = run_python("-W", "error", FOLDER / name, trained().path, cwd=tmp_path)
-    assert code == 0, err
-    assert SAYS[name] in out
+def test_examples_run_on_a_run(name, tmp_path, example):
+    assert SAYS[name] in example(name, trained().path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_discover_runs_alone(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    code, out, err = run_python(FOLDER / "discover.py", cwd=tmp_path)
-    assert code == 0, err
+def test_discover_runs_alone(tmp_path, example):
+    out = example("discover.py")
     assert "evaluation/evaluation.json" in out
     assert "bins covered" in out
     assert [path.name for path in tmp_path.glob("*/run")] == ["run"]
 
 
-def test_the_vector_environment_needs_no_run(tmp_path):
-    code, out, err = run_python("-W", "error", FOLDER / "vector_env.py", cwd=tmp_path)
-    assert code == 0, err
-    assert "steps per second" in out
+def test_the_vector_environment_needs_no_run(tmp_path, example):
+    assert "steps per second" in example("vector_env.py")
     assert list(tmp_path.iterdir()) == []

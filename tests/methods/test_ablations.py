@@ -16,7 +16,7 @@ from wanderlust.methods.skills import DiscreteSkills, SkillSpace
 from wanderlust.recipes import get_recipe
 from wanderlust.rl.nets import GLOROT_UNIFORM, init_mlp
 
-SEEDS, FEW, COUNT = 8, 2, 16
+SEEDS, FEW, COUNT = 4, 2, 16
 
 
 def small(skills, start_range, seeds):

@@ -35,7 +35,8 @@ from wanderlust.envs.worlds.point import PointConfig
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.gym.skill_env import SkillEnv
-from wanderlust.methods import View, ibol, make_method
+from wanderlust.methods import View, make_method
+from wanderlust.methods.ibol import ibol
 from wanderlust.methods.ibol.ibol import (
     Networks,
     Terms,
@@ -699,8 +700,8 @@ def test_every_recipe_goes_through_a_collection_four_times_with_goals_of_whole_e
     assert schedule.sac_steps * schedule.sac_batch == 4 * schedule.worlds  # REINFORCE takes it for what is done now
 
 
-@pytest.mark.parametrize(("recipe", "env"), RECIPES)
-def test_every_recipe_assembles(recipe, env):
+@pytest.mark.parametrize(("recipe", "env"), [("laptop", "point"), ("paper", "ant"), ("fast", "humanoid")])
+def test_recipes_assemble(recipe, env):
     for view in ("", "o", "xy"):
         suffix = f"-{view}" if view else ""
         made = get_recipe(recipe, env, f"ibol{suffix}", SkillConfig("continuous", 3))

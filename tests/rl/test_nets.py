@@ -126,7 +126,7 @@ def test_true_spectral_norms_stay_at_one_through_all_of_training(history):
         assert norms.min() > 0.99  # brought to 1, not merely made small
 
 
-@pytest.mark.parametrize("after", [0, 1, 10, 60, 200, UPDATES])
+@pytest.mark.parametrize("after", [0, 10, UPDATES])
 def test_phi_never_stretches_a_distance(history, after):
     phi = nth(history, after)
     start, found = stretched_pairs(phi, jax.random.key(after))

@@ -31,9 +31,8 @@ def test_some_steps_of_a_collection_are_the_first_of_all(point):
 
 def test_groups_of_environments_on_threads_collect_what_one_thread_does(point):
     state = train.init(point)
-    one, two, three = (train.SplitDriver(point, groups).collect(state)[1] for groups in (1, 2, 3))
-    for other in (two, three):
-        jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6), one, other)
+    one, three = (train.SplitDriver(point, groups).collect(state)[1] for groups in (1, 3))
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6), one, three)
 
 
 def test_a_collection_stays_as_it_is_when_environments_go_on(point):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers import tiny_config
-from trained import copy_of, run_python, start_python, trained
+from trained import copy_of, start_python, trained
 from wanderlust.config import to_json
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
@@ -18,7 +18,7 @@ from wanderlust.runs.files import ArrayFile
 from wanderlust.runs.run import Run
 from wanderlust.train import loop
 
-LONG = tiny_config(epochs=1500, log_every=10, checkpoint_every=50)
+LONG = tiny_config(epochs=600, log_every=10, checkpoint_every=50)
 
 
 def assert_same_end(one: Run, other: Run) -> None:
@@ -76,11 +76,14 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory) -> Run:
-    folder = tmp_path_factory.mktemp("uninterrupted")
-    (folder / "config.json").write_text(to_json(LONG))
-    code, _, err = run_python("-m", "wanderlust", "discover", "--config", "config.json", "--out", "run", cwd=folder)
-    assert code == 0, err
-    return Run.open(folder / "run")
+    return finished(loop.start(LONG, tmp_path_factory.mktemp("uninterrupted") / "run"))
+
+
+def finished(run: Run) -> Run:
+    """The same run at its end, evaluated, in this process."""
+    assert loop.run_training(run, quiet=True).reason == "finished"
+    evaluate(run)
+    return run
 
 
 def stopped(how: signal.Signals, rows: int, folder: Path, *args: str | Path) -> tuple[int, str, str]:
@@ -102,18 +105,15 @@ def stopped(how: signal.Signals, rows: int, folder: Path, *args: str | Path) -> 
 
 def test_killed_at_any_moment_and_resumed(tmp_path, uninterrupted):
     (tmp_path / "config.json").write_text(to_json(LONG))
-    first = random.randint(1, 40)
-    second = first + random.randint(10, 60)
+    first = random.randint(1, 20)
+    second = first + random.randint(5, 20)
     print(f"killed after {first} and after {second} rows")
     assert stopped(signal.SIGKILL, first, tmp_path, "--config", "config.json", "--out", "run")[0] == -signal.SIGKILL
     run = Run.open(tmp_path / "run")
     assert not run.checkpoints() or max(run.checkpoints()) < LONG.schedule.epochs
     assert stopped(signal.SIGKILL, second, tmp_path, "--resume", "run")[0] == -signal.SIGKILL
     assert max(run.checkpoints()) < LONG.schedule.epochs
-    code, out, err = run_python("-m", "wanderlust", "discover", "--resume", "run", cwd=tmp_path)
-    assert code == 0, err
-    assert "Traceback" not in out + err
-    assert_same_end(uninterrupted, run)
+    assert_same_end(uninterrupted, finished(loop.resume(run.path)))
     # so that the evaluation is of the same learner, too
     a, b = (ArrayFile(r.evaluation / "rollouts.safetensors") for r in (uninterrupted, run))
     assert np.array_equal(a.read("position"), b.read("position"))
@@ -131,9 +131,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, uninterrupted):
     assert f"stopped at epoch {epoch} and saved; continue with: " in out
     assert out.endswith("wanderlust discover --resume run\n")
     assert run.metrics()[-1]["epoch"] == epoch
-    code, _, err = run_python("-m", "wanderlust", "discover", "--resume", "run", cwd=tmp_path)
-    assert code == 0, err
-    assert_same_end(uninterrupted, run)
+    assert_same_end(uninterrupted, finished(loop.resume(run.path)))
 
 
 # --- beginning with what another run has learned ---------------------------------------------------------------------

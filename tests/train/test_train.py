@@ -51,7 +51,7 @@ def assemble(schedule, **changes):
 def pair(request):
     """Both drivers of one configuration, two seeds, each on a device of its own in the fused one."""
     parts = assemble(request.param, seeds=2)
-    return parts, train.FusedDriver(parts), train.SplitDriver(parts)
+    return parts, train.make_driver(parts), train.SplitDriver(parts)
 
 
 def assert_same(a, b, rtol=0.0, atol=0.0):
@@ -158,8 +158,8 @@ def test_metrics_are_means_over_the_epochs_of_a_chunk(pair):
 
 def test_seed_k_of_eight_is_seed_k_alone():
     eight = assemble("sac-first", seeds=8, seed=3)
-    state, metrics = train.FusedDriver(eight)(train.init(eight), 3)
-    advance = train.FusedDriver(assemble("sac-first"))  # the seed's number is in the state, not in the program
+    state, metrics = train.make_driver(eight)(train.init(eight), 3)
+    advance = train.make_driver(assemble("sac-first"))  # the seed's number is in the state, not in the program
     pick = jax.jit(lambda tree, k: jax.tree.map(lambda x: x[k][None], tree))
     for k in (0, 5, 7):
         alone, alone_metrics = advance(train.init(assemble("sac-first", seed=3 + k)), 3)
@@ -227,7 +227,7 @@ def test_rewards_come_from_the_current_state_of_the_method(order):
 def test_one_epoch_stores_one_collection():
     parts = assemble("sac-first", seeds=2)
     schedule = parts.config.schedule
-    advance = train.FusedDriver(parts)
+    advance = train.make_driver(parts)
     state, sizes = train.init(parts), []
     for _ in range(3):
         state, _ = advance(state, 1)
