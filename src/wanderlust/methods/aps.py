@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, Key
 from wanderlust.config import ApsConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import GoalRule, Method, Metrics
-from wanderlust.methods.skills import SkillSpace, along
+from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
 
 UPDATES_REMEMBERED = 64
@@ -131,12 +131,6 @@ class Aps(Method):
     # --- downstream --------------------------------------------------------------------------------------------
 
     goal_rule: ClassVar[GoalRule] = "goal"
-
-    def towards(
-        self, state: ApsState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
-    ) -> Float[Array, "batch skill"]:
-        """The likeliest skill at the goal: the direction of phi(g), or its largest entry. The start plays no part."""
-        return along(self.skills, jax.vmap(state.encoder)(goal))
 
     def restored(self, kept: Mapping[str, Any]) -> ApsState:
         """Without remembered states: the reward is the cosine alone."""

@@ -13,13 +13,13 @@ from jaxtyping import Array, Bool, Float, Key
 from wanderlust.config import StageConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
-from wanderlust.methods.skills import DiscreteSkills, SkillSpace
+from wanderlust.methods.skills import DiscreteSkills, SkillSpace, along
 from wanderlust.rl.nets import MLP
 
 Metrics = dict[str, Float[Array, ""]]
 GoalRule = Literal["direction", "goal", "own"] | None
-"""How a method picks a skill for a goal: along phi(goal) - phi(obs); by what phi says of the goal alone; by a rule of
-its own; None: it cannot."""
+"""How a method picks a skill for a goal: along phi(goal) - phi(obs), equation 12 of the LSD paper; by what phi says of
+the goal alone; by a rule of its own; None: it cannot."""
 
 
 class Trajectories(NamedTuple):
@@ -35,6 +35,8 @@ class Trajectories(NamedTuple):
 
 class Method(Protocol):
     """Pure functions over a state that only the method understands. Methods inherit what they do not define."""
+
+    skills: SkillSpace
 
     @property
     def block(self) -> int:
@@ -94,8 +96,11 @@ class Method(Protocol):
     def towards(
         self, state: Any, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
     ) -> Float[Array, "batch skill"]:
-        """The skill that leads from each observation to its goal, with no further training."""
-        ...
+        """The skill that leads from each observation to its goal, with no further training; by default that of
+        `goal_rule`. Discrete skills: the one whose code points there best.
+        """
+        there = self.represent(state, goal)
+        return along(self.skills, there - self.represent(state, obs) if self.goal_rule == "direction" else there)
 
     def predict(
         self, state: Any, obs: Float[Array, "batch obs"], skill: Float[Array, "batch skill"]

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from wanderlust.config import CsdConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import GoalRule, Method, Metrics
-from wanderlust.methods.skills import SkillSpace, along
+from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, displacements, init_mlp
 
 Params = TypeVar("Params")
@@ -120,13 +120,6 @@ class Csd(Method):
     # --- downstream --------------------------------------------------------------------------------------------
 
     goal_rule: ClassVar[GoalRule] = "direction"
-
-    def towards(
-        self, state: CsdState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
-    ) -> Float[Array, "batch skill"]:
-        """The direction from phi(s) to phi(g). Discrete skills: the one whose code points there best."""
-        direction = jax.vmap(state.encoder)(goal) - jax.vmap(state.encoder)(obs)
-        return along(self.skills, direction)
 
     def restored(self, kept: Mapping[str, Any]) -> CsdState:
         """The model of steps matters to learning alone."""

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key
 from wanderlust.config import MethodConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import GoalRule, Method, Metrics
-from wanderlust.methods.skills import SkillSpace, along
+from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, SpectralState, displacements, init_mlp, measure_spectral, normalise
 
 # --- state -----------------------------------------------------------------------------------------------------
@@ -70,14 +70,6 @@ class Lsd(Method):
     # --- downstream --------------------------------------------------------------------------------------------
 
     goal_rule: ClassVar[GoalRule] = "direction"
-
-    def towards(
-        self, state: LsdState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
-    ) -> Float[Array, "batch skill"]:
-        """Equation 12: the direction from phi(s) to phi(g). Discrete skills: the one whose code points there best."""
-        phi = normalise(state.encoder, state.spectral)
-        direction = jax.vmap(phi)(goal) - jax.vmap(phi)(obs)
-        return along(self.skills, direction)
 
     def restored(self, kept: Mapping[str, Any]) -> LsdState:
         """Norms are measured, not kept: the Lipschitz bound holds for the very weights that were read."""

@@ -128,12 +128,6 @@ class Smm(Method):
 
     goal_rule: ClassVar[GoalRule] = "goal"
 
-    def towards(
-        self, state: SmmState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
-    ) -> Float[Array, "batch skill"]:
-        """The skill the discriminator expects at the goal. The start plays no part."""
-        return jax.nn.one_hot(jnp.argmax(jax.vmap(state.encoder)(goal), axis=1), self.skills.size)
-
     def restored(self, kept: Mapping[str, Any]) -> SmmState:
         """The density matters to learning alone."""
         nothing = MLP((), kept["encoder"].activation)

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key
 from wanderlust.config import MethodConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import GoalRule, Method, Metrics
-from wanderlust.methods.skills import SkillSpace, along
+from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
 
 # --- state -----------------------------------------------------------------------------------------------------
@@ -68,12 +68,6 @@ class Visr(Method):
     # --- downstream --------------------------------------------------------------------------------------------
 
     goal_rule: ClassVar[GoalRule] = "goal"
-
-    def towards(
-        self, state: VisrState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
-    ) -> Float[Array, "batch skill"]:
-        """The likeliest skill at the goal: the direction of phi(g), or its largest entry. The start plays no part."""
-        return along(self.skills, jax.vmap(state.encoder)(goal))
 
     def restored(self, kept: Mapping[str, Any]) -> VisrState:
         return VisrState(kept["encoder"], opt=())

@@ -68,12 +68,6 @@ class Edl(Method):
     kept = ("encoder", "spread")
     goal_rule: ClassVar[GoalRule] = "goal"
 
-    def towards(
-        self, state: EdlState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
-    ) -> Float[Array, "batch skill"]:
-        """The skill whose own goal is nearest. The start plays no part."""
-        return jax.nn.one_hot(jnp.argmax(self.represent(state, goal), axis=1), self.skills.size)
-
     def restored(self, kept: Mapping[str, Any]) -> EdlState:
         return EdlState(**kept)
 
