@@ -26,8 +26,8 @@ from wanderlust.rl.sac import SacState
 Metrics = dict[str, Float[Array, ""]]
 SkillKind = Literal["continuous", "discrete", "box"]
 GoalRule = Literal["direction", "goal", "own"] | None
-"""How a method picks a skill for a goal: along phi(goal) - phi(obs); by what phi says of the goal alone; by a rule of
-its own; None: it cannot."""
+"""How a method picks a skill for a goal: along phi(goal) - phi(obs), equation 12 of the LSD paper; by what phi says of
+the goal alone; by a rule of its own; None: it cannot."""
 
 
 @dataclasses.dataclass(frozen=True)
