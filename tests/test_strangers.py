@@ -1,0 +1,135 @@
+"""Methods and worlds that are not ours: from a file, from a registration, from an entry point, by CONTRIBUTING."""
+
+import json
+import shutil
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wanderlust
+from trained import run_python
+from wanderlust import registry
+from wanderlust.config import RunConfig, from_json
+from wanderlust.errors import UserError
+from wanderlust.registry import METHODS, WORLDS, Registry
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+ENV, METHOD = "puck_world:Puck", "compass_method:Compass"
+SMALL = (
+    "schedule.epochs=4",
+    "schedule.worlds=4",
+    "schedule.steps=10",
+    "schedule.sac_steps=2",
+    "schedule.method_steps=2",
+    "schedule.sac_batch=16",
+    "schedule.replay_collections=2",
+    "env.episode_length=20",
+    "sac.hidden=[8]",
+    "method.hidden=[8]",
+    "log_every=2",
+    "checkpoint_every=2",
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Both examples trained together, stopped once and resumed; as a user would, from the folder of the examples."""
+    folder = tmp_path_factory.mktemp("strangers") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(EXAMPLES)
+        changes = (*SMALL, "method.sharpness=2.0")
+        wanderlust.discover(ENV, method=METHOD, changes=changes, out=folder, budget_seconds=1e-6, quiet=True)
+        assert len((folder / "metrics.jsonl").read_text().splitlines()) == 1
+        return wanderlust.discover(resume=folder, quiet=True)
+
+
+def test_both_examples_train_resume_and_evaluate(run):
+    rows = run.metrics()
+    assert [row["epoch"] for row in rows] == [2, 4]
+    assert run.config.method.sharpness == 2.0 and str(run.config.method) == METHOD
+    measured = json.loads((run.evaluation / "evaluation.json").read_text())
+    assert measured["epoch"] == 4 and measured["metrics"]["distance"]["mean"] > 0.0
+    assert measured["name"] == "puck-compass-2d"
+
+
+def test_their_skills_load_act_and_choose(run):
+    skills = wanderlust.load(run)
+    obs = np.zeros(4, np.float32)
+    assert skills.act(obs, skills.sample(1)[0]).shape == (2,)
+    z = skills.towards(obs, [5.0, 0.0])
+    direction = skills.phi([5.0, 0.0, 0.0, 0.0]) - skills.phi(obs)
+    np.testing.assert_allclose(z / np.linalg.norm(z), direction / np.linalg.norm(direction), rtol=1e-4)
+
+
+def test_their_skills_export_and_publish(run, tmp_path):
+    from wanderlust.export import export_onnx
+    from wanderlust.runs.publish import publish
+
+    files, card = export_onnx(run, out=tmp_path / "export")
+    assert [file.name for file in files] == ["policy.onnx", "phi.onnx", "onnx.json"]
+    assert card["phi"]["towards_goal"] == "phi(goal) - phi(observation)"
+    publish(run, "puck", zoo=tmp_path / "zoo")
+    assert (tmp_path / "zoo" / "puck" / "skills.safetensors").exists()
+
+
+def test_a_file_cannot_have_a_module_imported(run, monkeypatch):
+    text = (run.path / "config.json").read_text()
+    (fresh := Registry("environment", "none", {}))._found.clear()
+    monkeypatch.setitem(sys.modules, "puck_world", None)
+    monkeypatch.delitem(sys.modules, "puck_world")
+    monkeypatch.delitem(WORLDS._found, ENV)
+    with pytest.raises(UserError, match=r"would run the code of puck_world; .* WANDERLUST_IMPORT=puck_world"):
+        from_json(RunConfig, text, "a stranger's file")
+    assert "puck_world" not in sys.modules
+    monkeypatch.setenv(registry.ALLOWED, "puck_world")
+    monkeypatch.chdir(EXAMPLES)
+    assert from_json(RunConfig, text, "a trusted file").env.name == ENV
+    with pytest.raises(UserError, match="cannot import no_such_module"):
+        fresh.get("no_such_module:Thing")
+    with pytest.raises(UserError, match="os has no Nothing"):
+        fresh.get("os:Nothing")
+    with pytest.raises(UserError, match="no class with a Config"):
+        fresh.get("os:getcwd")
+
+
+def test_registered_names_and_entry_points(monkeypatch):
+    mine = Registry("method", "a.group", {"lsd": "wanderlust.methods.lsd:Lsd"})
+    mine.register("mine", METHODS.get("diayn"))
+    assert mine.names() == ("lsd", "mine") and "mine" in mine and "other" not in mine
+    for name in ("lsd", "mine", "Mine", "with space"):
+        with pytest.raises(UserError):
+            mine.register(name, METHODS.get("metra"))
+    points = [EntryPoint("theirs", "wanderlust.methods.csd:Csd", "a.group"), EntryPoint("lsd", "os:getcwd", "a.group")]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points if group == "a.group" else [])
+    found = Registry("method", "a.group", {"lsd": "wanderlust.methods.lsd:Lsd"})
+    assert found.get("theirs") is METHODS.get("csd") and found.get("lsd") is METHODS.get("lsd")
+
+
+def test_following_contributing_to_the_letter_works(tmp_path):
+    """Copy one file and add one line, for a method and for a world; both then train by name."""
+    shutil.copytree(ROOT / "src" / "wanderlust", tmp_path / "wanderlust", ignore=shutil.ignore_patterns("__pycache__"))
+    source = tmp_path / "wanderlust"
+    shutil.copy(EXAMPLES / "compass_method.py", source / "methods" / "compass.py")
+    shutil.copy(EXAMPLES / "puck_world.py", source / "envs" / "worlds" / "puck.py")
+    text = (source / "registry.py").read_text()
+    for ours, new in (
+        ('        "lsd": "wanderlust', '        "compass": "wanderlust.methods.compass:Compass",\n'),
+        ('        "ant": "wanderlust', '        "puck": "wanderlust.envs.worlds.puck:Puck",\n'),
+    ):
+        assert text.count(ours) == 1
+        text = text.replace(ours, new + ours)
+    (source / "registry.py").write_text(text)
+    sets = [word for change in SMALL for word in ("--set", change)]
+    code, out, err = run_python(
+        *("-m", "wanderlust", "discover", "puck", "--method", "compass", "--method.sharpness", "3", *sets),
+        *("--out", "run"),
+        cwd=tmp_path,
+    )
+    assert code == 0, err
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["method"]["sharpness"] == 3.0
+    code, out, err = run_python("-m", "wanderlust", "list", cwd=tmp_path)
+    assert "a puck on a plane" in out and "an example: the cosine" in out
