@@ -20,7 +20,7 @@ from wanderlust.methods import dads as module
 from wanderlust.methods import make_method
 from wanderlust.methods.dads import Dads, DadsConfig, DadsState, Moments
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
-from wanderlust.recipes import get_recipe
+from wanderlust.recipes import get_recipe, usual_skills
 from wanderlust.report import plots
 from wanderlust.rl.nets import MLP, Linear
 from wanderlust.runs.run import Run
@@ -363,7 +363,7 @@ def test_the_command_it_advises_after_training_works(command_line, tmp_path):
 
 def test_where_no_task_has_goals_it_advises_nothing_towards_them():
     def advised(env, method):
-        config = SimpleNamespace(method=SimpleNamespace(name=method), env=SimpleNamespace(name=env))
+        config = get_recipe("laptop", env, method, usual_skills(method))
         return reports._to_goals(SimpleNamespace(config=config, path="a run"))
 
     assert advised("ant", "dads") == "downstream 'a run' --task ant-goal --controller mppi"
