@@ -184,7 +184,7 @@ def test_reaching_goals_in_order(tmp_path, monkeypatch):
     run = copy_of(trained(), tmp_path / "run")
 
     def perfect(parts, learned, state, goal):
-        return jnp.clip(goal - state.qpos, -1, 1), goal
+        return jnp.clip(goal - state.physics, -1, 1), goal
 
     monkeypatch.setattr("wanderlust.downstream.controllers.reach.act_towards", perfect)
     result = reach(run, [(12.0, 4.0), (11.5, 4.0), (-100.0, 4.0), (0.0, 4.0)], radius=1.0, limit=30)
