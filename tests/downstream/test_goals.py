@@ -123,9 +123,8 @@ def test_the_most_an_episode_pays_is_one_reward_per_goal():
 def hands(towards, mode) -> tuple[train.Setup, Learned]:
     """PointEnv with a method and a policy made by hand."""
     parts = train.assemble(tiny_config(env_normalise=False))
-    parts = dataclasses.replace(
-        parts, method=SimpleNamespace(towards=lambda _, obs, goal: towards(obs, goal), upper=None)
-    )
+    method = SimpleNamespace(towards=lambda state, obs, goal: towards(obs, goal), high_level=None, block=0, hold=None)
+    parts = dataclasses.replace(parts, method=method)
     policy = lambda obs, skill: SimpleNamespace(mode=lambda: mode(obs, skill))  # noqa: E731
     return parts, Learned(policy, None)
 
