@@ -48,7 +48,7 @@ def follow(
     skills: Any, world: World, goals: NDArray[np.float32], radius: float, limit: int, starts: int, seed: int
 ) -> list[dict[str, Any]]:
     """Walk through all goals in order from several starts, side by side. Of each: its legs and its path."""
-    place, pose = list(world.spec.groups["position"]), list(world.spec.groups["orientation"])
+    place, pose = list(world.spec.groups["position"]), list(world.spec.groups.get("orientation", ()))
     engine = make_engine(world, "c" if pose else "auto")
     observe = jax.jit(jax.vmap(world.observe))
     state = jax.device_get(jax.vmap(world.initial)(jax.random.split(jax.random.key(seed), starts)))

@@ -44,6 +44,9 @@ class Unconstrained(Method):
         encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
         return encoder, self._optimizer.init(encoder)
 
+    def restored(self, kept):
+        raise AssertionError("nothing is loaded here")
+
     def reward(self, state, batch):
         phi = jax.vmap(state[0])
         return jnp.sum((phi(batch.next_obs) - phi(batch.obs)) * batch.skill, axis=1)

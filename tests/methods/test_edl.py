@@ -27,6 +27,7 @@ from wanderlust.rl.moments import Moments
 from wanderlust.rl.nets import MLP, Linear
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.runs.run import Run
+from wanderlust.sweeps import local
 from wanderlust.train import loop, stages
 from wanderlust_experiments import coverage
 
@@ -164,7 +165,10 @@ def test_continuous_skills_are_refused_in_one_line(command_line, tmp_path, metho
     with pytest.raises(UserError, match=advice):
         (Smm(SMM, ContinuousSkills(2)) if method == "smm" else Edl(edl_config().method, ContinuousSkills(2)))
     code, _, err = command_line("discover", "point", "--method", method, "--skills", 2, "--out", tmp_path / "run")
-    assert (code, err) == (2, f"wanderlust: {method} has discrete skills only; say how many with {advice}\n")
+    assert (code, err) == (
+        2,
+        f"wanderlust: {method} takes discrete skills, not continuous ones; say how many with {advice}\n",
+    )
     assert not (tmp_path / "run").exists()
 
 
@@ -416,7 +420,7 @@ def test_the_published_numbers():
 
 def test_the_rows_of_the_comparison():
     changes = ("sac.hidden=[8]", "schedule.worlds=4")
-    shared = coverage.study.shared_config("lsd", "point", "laptop", SkillConfig(), 1, 200, changes)
+    shared = local.shared_config("lsd", "point", "laptop", SkillConfig(), 1, 200, changes)
     row = coverage.row_config("edl", shared, "laptop", SkillConfig(), changes)
     first = stages.earlier(row)
     assert shared.schedule.epochs == 5
@@ -426,7 +430,7 @@ def test_the_rows_of_the_comparison():
     assert row.schedule == dataclasses.replace(shared.schedule, epochs=2)
     assert (first.sac.alpha, row.sac.alpha, first.sac.hidden) == (3.0, 0.3, (8,))
     assert (str(first.skills), str(row.skills)) == ("n4", "n10")
-    assert coverage.study.Trained(row, {}).plan == "1 seed, 5 epochs"
+    assert local.Trained(row, {}).plan == "1 seed, 5 epochs"
     smm = coverage.row_config("smm", shared, "laptop", SkillConfig(), changes)
     assert (smm.schedule, str(smm.skills)) == (remembered, "n4")
     sixteen = SkillConfig("discrete", 16)
@@ -435,7 +439,7 @@ def test_the_rows_of_the_comparison():
 
 def test_a_row_of_the_comparison_counts_both_stages(whole, tmp_path):
     shutil.copytree(whole.path, tmp_path / "edl")
-    facts = coverage.study.Trained(whole.config, {}).measured(tmp_path / "edl", 20, quiet=True)
+    facts = local.Trained(whole.config, {}).measured(tmp_path / "edl", 20, quiet=True)
     assert (facts["epochs"], facts["env_steps_per_seed"]) == (8, 160)  # of 20 steps and 2 updates
     assert facts["updates_per_seed"] == {"sac": 16, "phi": 8}
     seconds = [run.metrics()[-1]["train_seconds"] for run in stages.runs(whole)]

@@ -374,7 +374,7 @@ def test_statistics_become_those_of_a_mixture():
     state = IBOL.init(KEY, 2)._replace(statistics=Moments(jnp.array([1.0, 0.0]), jnp.array([4.0, 1.0])))
     obs = jnp.array([[[5.0, 0.0], [9.0, 2.0]], [[7.0, 4.0], [99.0, 99.0]]])
     batch = Trajectories(obs, obs, obs[:, 0], jnp.array([[True, True], [True, False]]))
-    got = jax.jit(method.follow)(state, batch).statistics
+    got = jax.jit(method.update_statistics)(state, batch).statistics
     old, new = np.array([[1 + 2, 0 + 1], [1 - 2, 0 - 1]]), np.array([[5.0, 0], [9, 2], [7, 4]])
     mean = 0.75 * old.mean(axis=0) + 0.25 * new.mean(axis=0)
     variance = 0.75 * (old**2).mean(axis=0) + 0.25 * (new**2).mean(axis=0) - mean**2
@@ -450,7 +450,7 @@ def test_the_lower_level_is_given_the_goal_alone_and_takes_its_mode():
     np.testing.assert_allclose(orders, np.concatenate([z, goals], axis=1), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(got, by_hand, rtol=1e-4, atol=1e-6)
     assert np.abs(drawn - by_hand).max() > 1e-4
-    assert train.behaviour_policy(parts, learner).lead.policy is learner.method.networks.sampling
+    assert train.behaviour_policy(parts, learner).goal_policy.policy is learner.method.networks.sampling
 
 
 def test_orders_are_a_skill_and_no_goal_yet():
@@ -559,7 +559,7 @@ def test_goals_stand_for_a_block_where_a_controller_holds_skills():
     play = make_option_rollout(game, random_policy(parts, hold), paths=True)
     turns = jax.device_get(play(ControlledSkills((), of_all), jax.random.split(KEY, 1), 4))
     for turn in range(2):
-        position, z = turns.seen[turn, 0, :, :2], turns.chosen.skill[turn, 0]
+        position, z = turns.seen[turn, 0, :, :2], turns.choice.skill[turn, 0]
         for step in range(hold):
             orders = skills.decide(position, z) if step % skills.decides_every == 0 else orders
             position = position + skills.follow(position, orders)
@@ -600,7 +600,7 @@ def test_stopped_in_either_stage_it_ends_the_same(tmp_path):
 
 
 def test_discrete_skills_are_refused_in_one_line(command_line, tmp_path):
-    for method, words in (("ibol", "ibol cannot learn discrete skills"), ("linearizer", "leave out --discrete")):
+    for method, words in (("ibol", "leave --discrete out"), ("linearizer", "leave --discrete out")):
         code, _, err = command_line("discover", "point", "--method", method, "--discrete", 4, "--out", tmp_path / "run")
         assert (code, err.count("\n")) == (2, 1)
         assert words in err

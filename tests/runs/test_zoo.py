@@ -245,7 +245,10 @@ DAMAGE = {
     "a network of another size": (edited("hidden", "[16, 17]"), "(16, 16) instead of (16, 17)"),
     "a network beyond all memory": (edited("hidden", "[2000000000, 2000000000]"), "instead of (2, 2000000000)"),
     "other skills": (edited("size", "3"), "instead of (16, 3)"),
-    "an unknown method": (edited("name", '"nosuch"', after='"method"'), "method.name is 'nosuch'; it must be one of"),
+    "an unknown method": (
+        edited("name", '"nosuch"', after='"method"'),
+        "method.name: unknown method 'nosuch'; known: ",
+    ),
     "several seeds": (edited("seeds", "2"), "is not of one seed"),
     "a large configuration": (
         lambda path: path.with_name("config.json").write_text(" " * (zoo.LARGEST_TEXT + 1)),

@@ -197,6 +197,9 @@ class Counting(Method):
     def update(self, state, batch):
         return state + 1.0, {"phi_loss": jnp.zeros(())}
 
+    def restored(self, kept):
+        raise AssertionError("nothing is loaded here")
+
 
 @pytest.mark.parametrize("order", ["sac-first", "interleaved", "joint"])
 def test_rewards_come_from_the_current_state_of_the_method(order):

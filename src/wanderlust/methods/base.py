@@ -139,11 +139,11 @@ class Method(abc.ABC):
         "direction" is equation 12 of the LSD paper: along phi(g) - phi(s), at the usual length; of discrete skills the
         one whose code points there best. "goal" is the likeliest skill at the goal, along phi(g).
         """
-        if self.goal_rule == "direction":
-            return along(self.skills, self.represent(state, goal) - self.represent(state, obs))
-        if self.goal_rule == "goal":
-            return along(self.skills, self.represent(state, goal))
-        raise UserError(f"{self.config.name} cannot choose a skill for a goal; lsd, metra and diayn can")
+        network = self.network(state)
+        if network is None or self.goal_rule not in ("direction", "goal"):
+            raise UserError(f"{self.config.name} cannot choose a skill for a goal; lsd, metra and diayn can")
+        there = jax.vmap(network)(goal)
+        return along(self.skills, there - jax.vmap(network)(obs) if self.goal_rule == "direction" else there)
 
     def predict(
         self, state: Any, obs: Float[Array, "batch obs"], skill: Float[Array, "batch skill"]

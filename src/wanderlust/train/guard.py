@@ -21,11 +21,11 @@ def stop_if_broken(
     and limits than there is room for, so the overflow alone would hide the state to look at.
     """
     overflow = overflow_of(parts.engine)
-    if overflow:
-        train.assemble.cache_clear()  # this engine has counted an overflow for good
     also = f"; {overflow}" if overflow else ""
     sane = np.isfinite(diverged.action).all(axis=1)  # a policy that has diverged is none of the engine's business
     found = np.asarray(diverged.found) & sane
+    if overflow or found.any():
+        train.assemble.cache_clear()  # an engine that went wrong once is not used again
     if found.any():
         file = run.broken / f"epoch-{epoch:08d}.safetensors"
         seeds = parts.config.seed + np.flatnonzero(found)
