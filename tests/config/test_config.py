@@ -52,8 +52,9 @@ def test_every_recipe_survives_json(recipe, env):
 
 @pytest.mark.parametrize("name", ["nosuch", 3, None])
 def test_the_name_of_an_environment_decides_what_its_fields_are(name):
-    assert "env.name is" in (message := refused(changed("env.name", name)))
-    assert all(known in message for known in ("'point'", "'ant'", "'half-cheetah'", "'humanoid'"))
+    message = refused(changed("env.name", name))
+    assert "env.name" in message and repr(name) in message
+    assert isinstance(name, int | None) or "known: point, ant, half-cheetah, humanoid" in message
 
 
 def test_a_union_needs_the_name_that_decides():
@@ -101,7 +102,7 @@ def test_missing_keys_are_errors(path):
         ("recipe", 3),
         ("driver", "gpu"),
         ("env", "point"),
-        ("env.name", "Point"),
+        ("env.name", 3),
         ("env.start_range", "far"),
         ("env.normalise", 1),
         ("method.view", "yx"),

@@ -283,9 +283,7 @@ def test_the_skill_towards_a_goal(form, states):
 
 
 def test_discrete_skills_are_refused_in_one_line(command_line, tmp_path, monkeypatch):
-    with pytest.raises(
-        UserError, match=r"ablation takes continuous skills, not discrete ones; leave --discrete out"
-    ) as caught:
+    with pytest.raises(UserError, match=r"takes continuous skills, not discrete ones; leave --discrete out") as caught:
         make_method(AblationConfig(**SIZES), DiscreteSkills(4))
     assert "\n" not in str(caught.value)
     monkeypatch.chdir(tmp_path)
