@@ -247,7 +247,7 @@ DAMAGE = {
     "other skills": (edited("size", "3"), "instead of (16, 3)"),
     "an unknown method": (
         edited("name", '"nosuch"', after='"method"'),
-        "method.name: unknown method 'nosuch'; known: ",
+        "method.name: unknown method 'nosuch'",
     ),
     "several seeds": (edited("seeds", "2"), "is not of one seed"),
     "a large configuration": (
