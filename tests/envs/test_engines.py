@@ -315,17 +315,20 @@ def test_a_task_is_played_on_warp_as_on_c():
     def play(body):
         remembered = jax.vmap(lambda b: task.begin(world.measure(b), jax.random.key(0)))(body)
         keys = jax.random.split(jax.random.key(0), worlds)
-        start = episodes.held(episodes.Episode(body, remembered, jnp.zeros(worlds, jnp.int32), keys), jnp.ones(4, bool))
-        return start, episodes.hold(world, task, engine, lambda obs: action, start, 2)
+        episode = episodes.Episode(body, remembered, jnp.zeros(worlds, jnp.int32), keys)
+        start = now = episodes.begin_option(episode, jnp.ones(4, bool))
+        for _ in range(2):
+            now = episodes.step_option(world, task, now, engine.step(now.episode.body, action))
+        return start, now
 
     body = body_state(qpos, qvel, sensors=3)
     for row, reading in zip(body.physics, body.sensors, strict=True):
         reading[:] = sensed(world.model, row)
     now, on_warp = play(body)
     engine.check()
-    settle = jax.jit(lambda now, after: episodes.settle(world, task, now, after))
+    step = jax.jit(lambda now, after: episodes.step_option(world, task, now, after))
     for _ in range(2):
-        now = settle(now, c.step(jax.device_get(now.episode.body), action))
+        now = step(now, c.step(jax.device_get(now.episode.body), action))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=5e-3), on_warp.episode.body, now.episode.body)
     assert on_warp.outcome.reward.tolist() == now.outcome.reward.tolist() == [0, 0, 0, 1]
     assert on_warp.steps.tolist() == [2] * worlds

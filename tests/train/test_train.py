@@ -12,6 +12,7 @@ from wanderlust.envs import make_engine
 from wanderlust.envs.spec import Transition
 from wanderlust.envs.worlds.point import Point
 from wanderlust.methods.base import Method
+from wanderlust.methods.skills import make_skills
 from wanderlust.rl import replay as replays
 
 STEPPED = []
@@ -205,7 +206,7 @@ class Counting(Method):
 def test_rewards_come_from_the_current_state_of_the_method(order):
     steps = 3
     config = tiny_config(schedule_order=order, schedule_sac_steps=steps, schedule_method_steps=steps)
-    parts = dataclasses.replace(train.assemble(config), method=Counting())
+    parts = dataclasses.replace(train.assemble(config), method=Counting(config.method, make_skills(config.skills)))
     example = parts.world.initial(jax.random.key(0)).physics
 
     @jax.jit

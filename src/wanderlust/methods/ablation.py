@@ -158,6 +158,8 @@ class Ablation(Method):
         """What phi says of the goal, or of the way there. The normal form expects just that skill at the goal
         (DIAYN); where only the direction counts, or x is of a way much longer than a step, the direction (LSD).
         """
+        if self.goal_rule == "direction":
+            return super().towards(state, obs, goal)
         at_the_goal = self.config.states in ("state", "next-state")
         use = USES["next-state" if at_the_goal else self.config.states]
         x = use(self._phi(state.encoder, state.spectral), obs, goal)
