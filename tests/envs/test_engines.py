@@ -330,7 +330,7 @@ def test_a_task_is_played_on_warp_as_on_c():
     for _ in range(2):
         now = step(now, c.step(jax.device_get(now.episode.body), action))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=5e-3), on_warp.episode.body, now.episode.body)
-    assert on_warp.outcome.reward.tolist() == now.outcome.reward.tolist() == [0, 0, 0, 1]
+    assert on_warp.result.reward.tolist() == now.result.reward.tolist() == [0, 0, 0, 1]
     assert on_warp.steps.tolist() == [2] * worlds
     free = make_engine(make_world(BodyConfig("half-cheetah")), "c", threads=1)
     apart = difference(free.step(body, action), c.step(body, action))
