@@ -51,7 +51,7 @@ _HOMES = {
     "make_vec": "wanderlust.gym.vector",
     "normalise": "wanderlust.api",
 }
-"""Imported when first used: they bring JAX, for which nobody should wait who asks a command for its help."""
+"""Imported when first used: they import JAX, and `--help` does not wait for it."""
 
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of ours

@@ -41,7 +41,7 @@ def configure(
 ) -> RunConfig:
     """A run's configuration: a recipe, or the configuration of another run, and changes to it.
 
-    An engine left to this machine is settled here; whoever chooses an engine and no driver gets the one that suits it.
+    `auto` becomes an engine here. An engine that is named without a driver gets the driver that suits it.
     """
     if skills is not None and discrete is not None:
         raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")

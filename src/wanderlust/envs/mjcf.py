@@ -136,7 +136,7 @@ def muted() -> Iterator[None]:
 
 
 def ignore_warnings() -> None:
-    """The same for good, unless somebody already handles MuJoCo's warnings."""
+    """The same for good, unless a program already handles MuJoCo's warnings."""
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_ignore)
 

@@ -52,7 +52,7 @@ def export_onnx(run: Run, seed: int = 0, out: Path | None = None) -> Exported:
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
     if parts.high_level is not None:
         raise UserError(
-            f"{parts.config.method} cannot be exported yet: its upper level sets goals and keeps them for "
+            f"{parts.config.method} cannot be exported yet: its high level sets subgoals and keeps them for "
             f"{parts.hold} steps, and a graph remembers nothing"
         )
     folder = out or run.results / "export"

@@ -50,7 +50,7 @@ class SkillVectorEnv(OptionVectorEnv):
             raise UserError(f"{made.name} is played in {made.env!r}; these skills are of {skills.spec.name!r}")
         self._skills = skills
         self._command: Any = None
-        """The current skills with the subgoals that an upper level set for them (`Skills.decide`)."""
+        """The current skills with the subgoals that a high-level policy set for them (`Skills.decide`)."""
         action: Space[Any] = Discrete(skills.skill_dim)
         if not skills.discrete:
             action = Box(-LARGEST_SKILL, LARGEST_SKILL, (skills.skill_dim,), np.float32)

@@ -17,7 +17,7 @@ from wanderlust.recipes.point import one_start
 from wanderlust.recipes.published import BODIES, body_paper
 
 BLOCK, POINT_BLOCK = 10, 2
-"""Steps for which the upper level of IBOL sets a goal; PointEnv's episodes are of ten steps in all."""
+"""Steps between two subgoals of IBOL; PointEnv's episodes are of ten steps in all."""
 
 
 def linearizing(config: RunConfig) -> RunConfig:
@@ -82,7 +82,7 @@ def linearizer_paper(env: str, view: Variant, skills: SkillConfig) -> RunConfig:
 
 @dataclasses.dataclass(frozen=True)
 class _Upper:
-    """The upper level of IBOL in a recipe."""
+    """The high level of IBOL in a recipe."""
 
     share: float
     """Of the epochs that the recipe has for a linearizer by itself, those that the lower level gets."""
@@ -121,7 +121,7 @@ _UPPER: dict[tuple[str, str], _Upper] = {
 
 
 def ibol(recipe: str, env: str, view: Variant, skills: SkillConfig, lower: RunConfig) -> RunConfig:
-    """A linearizer, then the upper level over it; both see the same worlds on the same engine."""
+    """A linearizer, then the high level over it, in the same environments on the same engine."""
     u = _UPPER.get((recipe, env), _UPPER["laptop", "ant"])
     first = dataclasses.replace(lower.schedule, epochs=round(u.share * lower.schedule.epochs))
     method = method_config(

@@ -18,7 +18,7 @@ class Learned(NamedTuple):
     """All that acting, evaluating and choosing skills need; one seed's, or every array with a leading seed axis."""
 
     policy: Any
-    """What acts: a `Policy`, or, under an upper level, what leads it as well (`train.skill_policy`)."""
+    """What acts: a `Policy`, with the one that sets its subgoals if there is one (`train.skill_policy`)."""
     method: Any
     """The method's state as far as use goes, which only the method understands."""
 

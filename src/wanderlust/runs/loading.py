@@ -69,7 +69,7 @@ class Skills:
     def act(self, obs: ArrayLike, z: ArrayLike, seed: int | None = None) -> NDArray[np.float32]:
         """The action in [-1, 1] that skill `z` takes at `obs`: its mode, or a sample if a seed is given.
 
-        An upper level decides anew at every call; to let its goals stand, `decide` and `follow`.
+        A high-level policy sets a new subgoal at every call; to keep it, use `decide` and `follow`.
         """
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
         skill, key = self._skill(z, len(batch)), None if seed is None else jax.random.key(seed)
@@ -77,22 +77,22 @@ class Skills:
 
     @property
     def decides_every(self) -> int:
-        """Steps for which the goals stand that the upper level of a method like IBOL sets; 0 if there is none."""
+        """Steps between two subgoals of a method like IBOL; 0 for methods that set none."""
         return self._parts.subgoal_steps
 
     def decide(self, obs: ArrayLike, z: ArrayLike) -> NDArray[np.float32]:
-        """What skill `z` orders from `obs` on: itself, and the goal that an upper level sets here."""
+        """The command of skill `z` from `obs` on: the skill, and the subgoal that a high-level policy sets here."""
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
         skill = self._skill(z, len(batch))
         return _unbatch(
             self._decide(self._learned.policy, batch, skill) if self.decides_every else skill.copy(), single
         )
 
-    def follow(self, obs: ArrayLike, orders: ArrayLike) -> NDArray[np.float32]:
-        """The mode action at `obs` under orders that were decided there or some steps earlier."""
+    def follow(self, obs: ArrayLike, command: ArrayLike) -> NDArray[np.float32]:
+        """The mode action at `obs` under a command that was decided there or some steps earlier."""
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
-        ordered, _ = self._batch(orders, self._parts.commands.size, "orders")
-        return _unbatch(self._follow(self._learned.policy, batch, self._rows(ordered, len(batch), "orders")), single)
+        commands, _ = self._batch(command, self._parts.commands.size, "command")
+        return _unbatch(self._follow(self._learned.policy, batch, self._rows(commands, len(batch), "command")), single)
 
     def phi(self, obs: ArrayLike) -> NDArray[np.float32]:
         """Where an observation lies on the learned map."""

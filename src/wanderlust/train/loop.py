@@ -223,7 +223,7 @@ def ctrl_c() -> Iterator[Callable[[], bool]]:
 
     try:
         before = signal.signal(signal.SIGINT, handler)
-    except ValueError:  # not the main thread: leave Ctrl-C to whoever has it
+    except ValueError:  # not the main thread: another handler has Ctrl-C
         yield lambda: False
         return
     try:

@@ -77,7 +77,7 @@ def random_policy(parts: Setup, option_length: int) -> HighLevelPolicy:
 def _over_skills(
     parts: Setup, choose: Callable[[ControlledSkills, Array, Key[Array, ""]], Choice], option_length: int
 ) -> HighLevelPolicy:
-    """Subgoals that an upper level sets meanwhile stand for as long as they did in training."""
+    """A method's own high level sets its subgoals as often as in training."""
 
     def act(skilled: ControlledSkills, obs: Array, command: Array) -> Array:
         return follow(parts, skilled.learned.policy, obs, command)

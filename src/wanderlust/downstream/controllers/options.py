@@ -54,13 +54,13 @@ class HighLevelPolicy:
     choose: Callable[[Any, Float[Array, "worlds seen"], Key[Array, ""]], Choice]
     """From the world's observation and the task's entries behind it, raw."""
     act: Callable[[Any, Float[Array, "worlds obs"], Float[Array, "worlds command"]], Float[Array, "worlds action"]]
-    """From the world's observation, raw, and a command: the skill, with the subgoal that an upper level set for it."""
+    """From the world's observation, raw, and a command: the skill, with the subgoal that a high-level method set for it."""
     option_length: int
     """Control steps that a skill acts before another is chosen."""
     command: Callable[[Any, Float[Array, "worlds obs"], Float[Array, "worlds _"]], Float[Array, "worlds command"]] = (
         lambda parameters, obs, skill: skill
     )
-    """Sets the subgoals of skills, or of the skills in earlier commands, where an upper level sets any."""
+    """Sets the subgoals of skills, or of the skills in earlier commands, where the method sets any."""
     command_length: int = 0
     """Control steps after which subgoals are set again while a skill acts; 0: commands are skills."""
 

@@ -22,8 +22,8 @@ class CEngine:
     """`mujoco.rollout`: one call steps all worlds on a pool of threads. NumPy in, NumPy out.
 
     A world of which MuJoCo warns (a state or a control that is not sane) stops there and keeps that state to the end of
-    the control step. Warnings are not printed, nor written to a file in the working folder: whoever needs to know looks
-    at the states.
+    the control step. Warnings are not printed, nor written to a file in the working folder:
+    the states themselves tell.
     """
 
     name: EngineName = "c"

@@ -1,4 +1,4 @@
-"""IBOL: Information Bottleneck Option Learning (Kim, Park and Kim, ICML 2021), its upper level.
+"""IBOL: Information Bottleneck Option Learning (Kim, Park and Kim, ICML 2021), its high level.
 
 It acts every few steps, by setting the goal that a frozen linearizer (`linearizer.py`) then follows. A sampling policy
 pi_s(goal|s, u), u ~ N(0, I), makes trajectories; an encoder q(z|trajectory) squeezes each into a few numbers, through
@@ -135,7 +135,7 @@ class Terms(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Ibol(HighLevelMethod):
-    """The upper level. Continuous skills only: the bottleneck is a normal distribution."""
+    """The high level. Continuous skills only: the bottleneck is a normal distribution."""
 
     config: IbolConfig
     skills: SkillSpace
@@ -169,7 +169,7 @@ class Ibol(HighLevelMethod):
         return IbolState(networks, unit_moments(obs_dim), self._optimizer.init(networks))
 
     def start_last_stage(self, first: FirstStage) -> LastStageStart:
-        """An upper level that has learned nothing, over the linearizer of the same seed."""
+        """A high level that has learned nothing, over the linearizer of the same seed."""
         return LastStageStart(sac=frozen(first.policy()))
 
     # --- acting ------------------------------------------------------------------------------------------------
