@@ -54,7 +54,7 @@ class HighLevelPolicy:
     choose: Callable[[Any, Float[Array, "worlds seen"], Key[Array, ""]], Choice]
     """From the world's observation and the task's entries behind it, raw."""
     act: Callable[[Any, Float[Array, "worlds obs"], Float[Array, "worlds command"]], Float[Array, "worlds action"]]
-    """From the world's observation, raw, and a command: the skill, with the subgoal that a high-level method set for it."""
+    """From the world's observation, raw, and a command: the skill, with the subgoal set for it."""
     option_length: int
     """Control steps that a skill acts before another is chosen."""
     command: Callable[[Any, Float[Array, "worlds obs"], Float[Array, "worlds _"]], Float[Array, "worlds command"]] = (
