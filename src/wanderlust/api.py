@@ -38,6 +38,7 @@ def configure(
     budget_steps: int | None = None,
     driver: Literal["fused", "split"] | None = None,
     engine: EngineName | None = None,
+    bonus: str | None = None,
 ) -> RunConfig:
     """A run's configuration: a recipe, or the configuration of another run, and changes to it.
 
@@ -52,7 +53,7 @@ def configure(
     if config is not None:
         made = from_json(RunConfig, read_text(Path(config), "the configuration"), str(config))
     else:
-        made = get_recipe(recipe, env, method, space)
+        made = get_recipe(recipe, env, method, space, bonus)
     made = dataclasses.replace(
         made,
         seed=made.seed if seed is None else seed,
@@ -106,6 +107,7 @@ def discover(
     env: str = "point",
     *,
     method: str = "lsd",
+    bonus: str | None = None,
     skills: int | None = None,
     discrete: int | None = None,
     seed: int = 0,
@@ -125,6 +127,7 @@ def discover(
     Args:
         env: the environment, e.g. ``"point"``.
         method: e.g. ``"lsd"`` or ``"diayn"``, with an optional suffix ``-xy``, ``-o`` or ``-xyo``.
+        bonus: a method whose reward is added, ``"music"``; the same as ``--with music``.
         skills: dimensions of continuous skills (2 if neither this nor ``discrete`` is given; smm and edl have
             discrete skills only, 4 and 10 unless said).
         discrete: number of discrete skills.
@@ -151,7 +154,17 @@ def discover(
         run = open_to_resume(resume, engine)
     else:
         config = configure(
-            env, method, skills, discrete, seed, seeds, recipe, None, changes, budget_steps, engine=engine
+            env,
+            method,
+            skills,
+            discrete,
+            seed,
+            seeds,
+            recipe,
+            set=changes,
+            budget_steps=budget_steps,
+            engine=engine,
+            bonus=bonus,
         )
         run = start_run(config, out, begin_with)
     outcome = train(run, budget_seconds, quiet)

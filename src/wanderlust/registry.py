@@ -120,6 +120,7 @@ METHODS = Registry(
         "linearizer": "wanderlust.methods.ibol:Linearizer",
         "ibol": "wanderlust.methods.ibol:Ibol",
         "ablation": "wanderlust.methods.ablation:Ablation",
+        "music": "wanderlust.methods.music:Music",
     },
 )
 

@@ -7,6 +7,7 @@ command line names. Neither is imported until it is needed, so that `--help` alo
 import dataclasses
 import itertools
 import json
+import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -55,7 +56,8 @@ def flag_names(kind: Any, prefix: str = "--") -> Iterator[str]:
         if typing.is_typeddict(inner):
             yield from flag_names(inner, prefix if name == "changes" else f"{prefix}{name}.")
         elif Positional not in getattr(hint, "__metadata__", ()) and typing.get_origin(hint) is not typing.ClassVar:
-            yield f"{prefix}{name.replace('_', '-')}"
+            named = [extra.name for extra in getattr(hint, "__metadata__", ()) if getattr(extra, "name", None)]
+            yield f"{prefix}{(named or [name])[0].replace('_', '-')}"
 
 
 def _flags(kind: Any, own: dict[Any, tuple[Any, ...]]) -> Any:
@@ -65,6 +67,10 @@ def _flags(kind: Any, own: dict[Any, tuple[Any, ...]]) -> Any:
         hints, texts = typing.get_type_hints(one), _field_texts(one)
         for name in (field.name for field in dataclasses.fields(one) if field.name not in NOT_FLAGS):
             section = hints[name] if dataclasses.is_dataclass(hints[name]) else None
+            if isinstance(hints[name], types.UnionType):  # a section that is there only if something names it
+                if name in own:
+                    keys[name] = _flags(MethodConfig, {MethodConfig: own[name]})
+                continue
             # the class of an earlier stage's method is not known here: it has the fields of every method
             made = _flags(section, own if one is RunConfig else {}) if section else _flag(hints[name], texts.get(name))
             keys.setdefault(name, made)
@@ -89,14 +95,18 @@ def _field_texts(kind: type) -> dict[str, str]:
 def _own_fields(command: Any, argv: Sequence[str]) -> dict[Any, tuple[Any, ...]]:
     """The configuration classes of method and environment; the general ones while nothing asks for more."""
     if argv[0] in COMPLETION:
-        return {EnvConfig: _configs(WORLDS, WORLDS.names()), MethodConfig: _configs(METHODS, METHODS.names())}
+        from wanderlust.methods import bonuses
+
+        every = {EnvConfig: _configs(WORLDS, WORLDS.names()), MethodConfig: _configs(METHODS, METHODS.names())}
+        return {**every, "bonus": _configs(METHODS, bonuses())}
     asks = not {"-h", "--help"}.isdisjoint(argv)
     plain = dict(zip(argv, [*argv[1:], ""], strict=True)) | dict(word.split("=", 1) for word in argv if "=" in word)
-    if "--config" in plain and any(word.startswith(("--env.", "--method.")) for word in argv):
+    if "--config" in plain and any(word.startswith(("--env.", "--method.", "--bonus.")) for word in argv):
         from wanderlust.runs.files import read_text
 
         config = from_json(RunConfig, read_text(Path(plain["--config"]), "the configuration"), plain["--config"])
-        return {EnvConfig: (type(config.env),), MethodConfig: (type(config.method),)}
+        added = {} if config.bonus is None else {"bonus": (type(config.bonus),)}
+        return {EnvConfig: (type(config.env),), MethodConfig: (type(config.method),), **added}
     own: dict[Any, tuple[Any, ...]] = {}
     method, env = plain.get("--method"), _named_env(command, argv)
     if any(word.startswith("--env.") for word in argv) or (asks and env):
@@ -105,12 +115,15 @@ def _own_fields(command: Any, argv: Sequence[str]) -> dict[Any, tuple[Any, ...]]
         from wanderlust.methods import parse_method
 
         own[MethodConfig] = _configs(METHODS, [parse_method(method or command.method)[0]])
+    bonus = plain.get("--with")
+    if bonus and (asks or any(word.startswith("--bonus.") for word in argv)):
+        own["bonus"] = _configs(METHODS, [bonus])
     return own
 
 
 def _named_env(command: Any, argv: Sequence[str]) -> str | None:
     """The word that names an environment: no flag, and no value of one that takes any text."""
-    texts = {f"--{field.name}".replace("_", "-") for field in dataclasses.fields(command)}
+    texts = {f"--{field.name}".replace("_", "-") for field in dataclasses.fields(command)} | {"--with"}
     pairs = itertools.pairwise(argv)
     words = (word for before, word in pairs if before.replace("_", "-") not in texts and not word.startswith("-"))
     return next((word for word in words if word in WORLDS), None)

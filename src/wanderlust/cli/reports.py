@@ -47,7 +47,8 @@ def refuse(given: list[str], allowed: set[str], why: str) -> None:
     """Refuse flags that another flag excludes."""
     extra = [name for name in given if name not in allowed]
     if extra:
-        flags = ", ".join("ENV" if name == "env" else f"--{name.replace('_', '-')}" for name in extra)
+        named = {"env": "ENV", "bonus": "--with"}
+        flags = ", ".join(named.get(name, f"--{name.replace('_', '-')}") for name in extra)
         raise UserError(f"{why}; leave out {flags}")
 
 

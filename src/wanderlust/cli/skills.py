@@ -27,6 +27,7 @@ class Discover:
       wanderlust discover ant --budget-seconds 1800         a body on the CPU cores there are
       wanderlust discover ant --recipe fast                 the same on a GPU
       wanderlust discover ant --method dads --method.alternatives 50 --sac.discount 0.995
+      wanderlust discover fetch-push --method lsd --with music
       wanderlust discover --resume runs/xyo                 continue a run that was stopped
     """
 
@@ -35,6 +36,8 @@ class Discover:
     method: str = "lsd"
     """The method, e.g. lsd or diayn, with an optional suffix -xy, -o or -xyo for what its networks see. With a method
     or an environment named, --help shows their own fields, too."""
+    bonus: Annotated[str | None, arg(name="with", metavar="METHOD")] = None
+    """Add the reward of another method to that of this one: music, in worlds with a hand and an object."""
     skills: Annotated[int | None, arg(metavar="D")] = None
     """Learn continuous skills of this many dimensions (the default, with 2)."""
     discrete: Annotated[int | None, arg(metavar="N")] = None
@@ -66,7 +69,7 @@ class Discover:
         plain = [field for field in dataclasses.fields(self) if field.name != "changes"]
         given = [*(field.name for field in plain if getattr(self, field.name) != field.default), *typed]
         if self.config is not None:
-            decided = {"env", "method", "skills", "discrete", "recipe"}
+            decided = {"env", "method", "bonus", "skills", "discrete", "recipe"}
             refuse(given, set(given) - decided, "--config decides what is learned and how")
         api.check_budget(self.budget_seconds)
         if self.resume is not None:
@@ -236,7 +239,7 @@ class List:
         from wanderlust import recipes
         from wanderlust.downstream.request import CONTROLLERS
         from wanderlust.downstream.tasks import TASKS
-        from wanderlust.methods import VIEWS
+        from wanderlust.methods import VIEWS, bonuses
         from wanderlust.registry import METHODS, WORLDS
         from wanderlust.runs import zoo
 
@@ -248,6 +251,7 @@ class List:
             ("environments", with_recipes),
             ("methods", {name: METHODS.get(name).summary for name in METHODS.names()}),
             ("variants of any method", {f"-{k}": v for k, v in VIEWS.items()}),
+            ("rewards to add to any method", {f"--with {name}": METHODS.get(name).summary for name in bonuses()}),
             ("recipes", recipes.DESCRIPTIONS),
             ("tasks", {name: f"in {task.env}, at most {task.horizon} steps" for name, task in TASKS.items()}),
             ("controllers", CONTROLLERS),

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import types
 import typing
 from typing import Any, Literal, TypeVar
 
@@ -70,6 +71,10 @@ def _registered(kind: Any, data: Any, where: str, spot: str) -> Any:
 def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
     """Turn parsed JSON into `kind`, checking every key and type on the way."""
     spot = path or "the top level"
+    if isinstance(kind, types.UnionType):  # something, or nothing
+        if data is None:
+            return None
+        kind = next(one for one in typing.get_args(kind) if one is not types.NoneType)
     if kind in _REGISTRIES:
         kind = _registered(kind, data, where, spot)
     if dataclasses.is_dataclass(kind):

@@ -62,9 +62,12 @@ class MethodConfig:
     """What is seen: xy = the method's network sees the position only; o = policy and critics do not see it."""
     hidden: tuple[int, ...] = (1024, 1024)
     learning_rate: float = 3e-5
+    reward_scale: float = 1.0
+    """The method's reward is multiplied by this for the policy's learning; the network's own is not."""
 
     def __post_init__(self) -> None:
         require_widths("method.hidden", self.hidden)
+        require_positive("method.reward_scale", self.reward_scale)
         require_positive("method.learning_rate", self.learning_rate)
 
     def check(self, run: "RunConfig") -> None:
@@ -214,6 +217,8 @@ class RunConfig:
     """Lines between two probes of the coverage, each 200 episodes of random skills."""
     checkpoint_every: int = 500
     """Epochs between two checkpoints; a multiple of log_every."""
+    bonus: MethodConfig | None = None
+    """A method whose reward is added to the main one's (`--with`)."""
 
     def __post_init__(self) -> None:
         require_at_least(1, "seeds", self.seeds)
@@ -223,6 +228,12 @@ class RunConfig:
             f"({self.env.episode_length})",
         )
         self.method.check(self)
+        if self.bonus is not None:
+            require(
+                not isinstance(self.method, StagedConfig),
+                f"{self.method} learns in stages, and {self.bonus} can be added to methods of one stage only",
+            )
+            self.bonus.check(self)
         require(0 <= self.seed <= 2**31 - self.seeds, f"seed is {self.seed}; seeds must lie in [0, 2^31)")
         require_at_least(1, "log_every", self.log_every)
         require_at_least(1, "look_every", self.look_every)
@@ -232,7 +243,13 @@ class RunConfig:
         )
 
     @property
+    def rewards(self) -> str:
+        """What is rewarded: the method, and the one whose reward is added, e.g. lsd+music."""
+        return str(self.method) if self.bonus is None else f"{self.method}+{self.bonus}"
+
+    @property
     def name(self) -> str:
         """A short name for folders and titles."""
-        env, method = (text.rpartition(":")[2].lower() for text in (self.env.name, str(self.method)))
-        return f"{env}-{method}-{self.skills}"
+        methods = [self.method] if self.bonus is None else [self.method, self.bonus]
+        env, *named = (str(x).rpartition(":")[2].lower() for x in (self.env.name, *methods))
+        return f"{env}-{'+'.join(named)}-{self.skills}"

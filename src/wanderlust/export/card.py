@@ -21,7 +21,8 @@ def card(parts: Setup, name: str, seed: int, epoch: int, has_phi: bool) -> dict[
         "variant": f"-{variant}" if variant else None,
         "policy_position_divided_by": parts.view.position_scale,
         "policy_does_not_see": list(spec.groups["position"]) if variant.endswith("o") else [],
-        "phi_sees_only": list(spec.groups["position"]) if "xy" in variant else None,
+        "phi_sees_only": None if parts.view.method_entries is None else list(parts.view.method_entries),
+        "phi_sees_raw": parts.view.method_sees_raw,
     }
     policy = {
         "file": "policy.onnx",
@@ -39,7 +40,7 @@ def card(parts: Setup, name: str, seed: int, epoch: int, has_phi: bool) -> dict[
     return {
         "format": FORMAT,
         "from": name,
-        "method": str(config.method),
+        "method": config.rewards,
         "about_the_method": parts.method.summary,
         "recipe": config.recipe,
         "seed": config.seed + seed,

@@ -47,9 +47,9 @@ def policy_model(policy: Policy, view: View, about: str) -> bytes:
 def phi_model(network: MLP, view: View, about: str) -> bytes:
     """phi(s): observation -> phi."""
     graph = _Graph()
-    obs = _normalised(graph, view)
-    if "xy" in view.variant:
-        obs = graph.add("Gather", obs, graph.whole("position", view.spec.groups["position"]), axis=1)
+    obs = "observation" if view.method_sees_raw else _normalised(graph, view)
+    if view.method_entries is not None:
+        obs = graph.add("Gather", obs, graph.whole("seen", view.method_entries), axis=1)
     _mlp(graph, network, obs, to="phi")
     codes = network.layers[-1].bias.shape[0]
     return graph.finished("phi", {"observation": view.spec.obs_dim}, {"phi": codes}, about)

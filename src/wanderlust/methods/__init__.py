@@ -9,7 +9,12 @@ from wanderlust.methods.skills import SkillSpace
 from wanderlust.methods.views import VIEWS, View
 from wanderlust.registry import METHODS
 
-__all__ = ["VIEWS", "Method", "View", "make_method", "parse_method"]
+__all__ = ["VIEWS", "Method", "View", "bonuses", "make_method", "parse_method"]
+
+
+def bonuses() -> tuple[str, ...]:
+    """Names of the methods whose reward can be added to that of another."""
+    return tuple(name for name in METHODS.names() if METHODS.get(name).adds)
 
 
 def make_method(config: MethodConfig, skills: SkillSpace) -> Method:

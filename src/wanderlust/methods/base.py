@@ -17,7 +17,7 @@ import jax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from wanderlust.config import MethodConfig, RunConfig, SkillConfig, StageConfig
-from wanderlust.envs.spec import Transition
+from wanderlust.envs.spec import EnvSpec, Transition
 from wanderlust.errors import UserError
 from wanderlust.methods.skills import SkillSpace, along
 from wanderlust.rl.nets import MLP, Policy
@@ -51,6 +51,10 @@ class Method(abc.ABC):
     """SAC's alpha as a multiple of LSD's in the same recipe; None lets SAC adjust it."""
     keeps_start: ClassVar[bool] = False
     """Whether transitions carry the first observation of their episode (`Transition.start`)."""
+    sees: ClassVar[tuple[str, ...]] = ()
+    """Groups of the observation that its network sees, raw, whatever the world's focus and the variant are."""
+    adds: ClassVar[bool] = False
+    """Whether its reward may be added to that of another method (`--with`)."""
     learns_network: ClassVar[bool] = True
     """Whether `update` trains a network; without one, only the policy learns."""
     stages: ClassVar[tuple[str, ...]] = ()
@@ -81,6 +85,20 @@ class Method(abc.ABC):
         return None
 
     @property
+    def episodes(self) -> int:
+        """Whole episodes that `update` reads at a time, as a batch [episodes, steps]; 0: it reads transitions."""
+        return 0
+
+    def for_world(self, spec: EnvSpec) -> "Method":
+        """The same with what it must know of a world; one that lacks a group it looks at is refused."""
+        if missing := [name for name in self.sees if name not in spec.groups]:
+            raise UserError(
+                f"{self.config.name} looks at the groups {' and '.join(self.sees)} of the observation, and {spec.name} "
+                f"has no group {' and no group '.join(missing)} (it has {', '.join(spec.groups)})"
+            )
+        return self
+
+    @property
     def high_level(self) -> "HighLevelMethod | None":
         """The method itself if it sets subgoals for the frozen policy of an earlier stage."""
         return None
@@ -93,7 +111,7 @@ class Method(abc.ABC):
 
     @abc.abstractmethod
     def reward(self, state: Any, batch: Transition) -> Float[Array, " batch"]:
-        """The intrinsic reward of a batch under the current state."""
+        """The intrinsic reward of a batch under the current state; learning multiplies it by `config.reward_scale`."""
 
     @abc.abstractmethod
     def update(self, state: Any, batch: Transition) -> tuple[Any, Metrics]:

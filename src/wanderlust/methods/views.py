@@ -1,4 +1,7 @@
-"""What each network sees of an observation: the fixed normalisation, and the variants -XY, -O and -XYO.
+"""What each network sees of an observation: the fixed normalisation, the world's focus, and the variants -XY, -O, -XYO.
+
+A world may say what a method's network sees by default (`EnvSpec.focus`): of Fetch's the object, in metres. A method may
+say what its network sees in any world (`Method.sees`).
 
 -XY: the method's network sees only where the body is (the x-y prior).
 -O: policy and critics do not see where it is; the entries are zeroed, not removed, as in the published code.
@@ -11,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from wanderlust.envs.spec import EnvSpec, Transition
+from wanderlust.errors import UserError
 
 VIEWS = {
     "xy": "the method's network sees the position only",
@@ -28,22 +32,47 @@ class View:
     variant: str = ""
     position_scale: float = 1.0
     """Where the body is, is divided by this for policy and critics: far from the start it would drown the rest."""
+    sees: tuple[str, ...] = ()
+    """Groups that the method's network sees, one behind the other and not normalised, whatever else is said."""
+
+    @property
+    def method_entries(self) -> tuple[int, ...] | None:
+        """The entries of an observation that the method's network sees; None for all of them."""
+        if self.sees:
+            return tuple(entry for name in self.sees for entry in self.spec.groups[name])
+        if "xy" in self.variant:
+            return self.spec.groups["position"]
+        return self.spec.groups[self.spec.focus] if self.spec.focus else None
+
+    @property
+    def method_sees_raw(self) -> bool:
+        """Whether it sees them as they are observed, not normalised."""
+        return bool(self.sees) or (self.spec.raw_focus and bool(self.spec.focus) and "xy" not in self.variant)
 
     @property
     def method_dim(self) -> int:
         """How many entries the method's network sees."""
-        return len(self.spec.groups["position"]) if "xy" in self.variant else self.spec.obs_dim
+        return self.spec.obs_dim if self.method_entries is None else len(self.method_entries)
+
+    def places(self, entries: tuple[int, ...]) -> tuple[int, ...]:
+        """Where entries of an observation stand among what the method's network sees."""
+        seen = self.method_entries
+        if seen is None:
+            return entries
+        if not set(entries) <= set(seen):
+            raise UserError(f"the method's network does not see all of entries {list(entries)} of {self.spec.name}")
+        return tuple(seen.index(entry) for entry in entries)
 
     def for_policy(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
         """What policy and critics see."""
         obs = self._normalised(obs)
         factor = 0.0 if self.variant.endswith("o") else 1.0 / self.position_scale
-        return obs if factor == 1.0 else obs.at[..., self._position].multiply(factor)
+        return obs if factor == 1.0 else obs.at[..., jnp.array(self.spec.groups["position"])].multiply(factor)
 
     def for_method(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch seen"]:
         """What the method's network sees."""
-        obs = self._normalised(obs)
-        return obs[..., self._position] if "xy" in self.variant else obs
+        obs = obs if self.method_sees_raw else self._normalised(obs)
+        return obs if self.method_entries is None else obs[..., jnp.array(self.method_entries)]
 
     def transition_for_method(self, batch: Transition) -> Transition:
         """A batch as the method sees it."""
@@ -56,10 +85,6 @@ class View:
         """A difference of observations is scaled as they are, and not shifted."""
         return self.for_method(change) - self.for_method(jnp.zeros_like(change))
 
-    @property
-    def _position(self) -> Array:
-        return jnp.array(self.spec.groups["position"])
-
     def _normalised(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
         shape = (1,) * (obs.ndim - 1) + (-1,)
         mean = jnp.array(self.spec.obs_mean).reshape(shape)
@@ -67,8 +92,19 @@ class View:
         return (obs - mean) / std
 
 
+def goal_entries(spec: EnvSpec, size: int) -> tuple[int, ...]:
+    """The entries of an observation that a goal of so many numbers replaces: the position, or all of the focus."""
+    position = spec.groups["position"]
+    focus = spec.groups[spec.focus] if spec.focus else position
+    for entries in (position, focus):
+        if len(entries) == size:
+            return entries
+    sizes = " or ".join(str(n) for n in sorted({len(position), len(focus)}))
+    raise UserError(f"a goal of {spec.name} is {sizes} numbers, not {size}")
+
+
 def with_position(
-    spec: EnvSpec, obs: Float[Array, "*batch obs"], position: Float[Array, "*batch xy"]
+    spec: EnvSpec, obs: Float[Array, "*batch obs"], position: Float[Array, "*batch goal"]
 ) -> Float[Array, "*batch obs"]:
-    """The observation moved elsewhere: the goal state of zero-shot goal following."""
-    return obs.at[..., jnp.array(spec.groups["position"])].set(position)
+    """The observation moved elsewhere, or its focus put elsewhere: the goal state of zero-shot goal following."""
+    return obs.at[..., jnp.array(goal_entries(spec, position.shape[-1]))].set(position)

@@ -11,7 +11,9 @@ from wanderlust.config import RunConfig, SkillConfig, Variant
 from wanderlust.errors import UserError
 from wanderlust.methods import Method, parse_method
 from wanderlust.recipes.edl import edl, exploring, smm_paper
+from wanderlust.recipes.fetch import FETCHES, fetch_fast, fetch_laptop, fetch_paper
 from wanderlust.recipes.ibol import ibol, linearizer_paper, linearizing
+from wanderlust.recipes.music import music, with_bonus
 from wanderlust.recipes.point import point_laptop, point_paper, with_random_start
 from wanderlust.recipes.published import BODIES, body_paper, csd_paper, metra_paper
 from wanderlust.recipes.tuned import body_fast, body_laptop, fallback
@@ -50,6 +52,9 @@ RECIPES: dict[tuple[str, str], Callable[[str, Variant, SkillConfig], RunConfig]]
     **{("paper", body): _for(body, body_paper) for body in BODIES},
     **{("fast", body): _for(body, body_fast) for body in BODIES},
     **{("laptop", body): _for(body, body_laptop) for body in BODIES},
+    **{("paper", fetch): _for(fetch, fetch_paper) for fetch in FETCHES},
+    **{("fast", fetch): _for(fetch, fetch_fast) for fetch in FETCHES},
+    **{("laptop", fetch): _for(fetch, fetch_laptop) for fetch in FETCHES},
 }
 
 _OTHER_PAPERS: dict[str, Callable[[str, Variant, SkillConfig], RunConfig]] = {
@@ -63,8 +68,10 @@ _OTHER_PAPERS: dict[str, Callable[[str, Variant, SkillConfig], RunConfig]] = {
 ENVIRONMENTS = tuple(sorted({env for _, env in RECIPES}))
 
 
-def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig) -> RunConfig:
-    """The configuration of a recipe; `method` as a user writes it, e.g. ``diayn-xyo``."""
+def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig, bonus: str | None = None) -> RunConfig:
+    """The configuration of a recipe; `method` as a user writes it, e.g. ``diayn-xyo``; `bonus`: what is added to it."""
+    if bonus is not None:
+        return with_bonus(get_recipe(recipe, env, method, skills), bonus)
     name, view = parse_method(method)
     known = known_recipes(env)
     if recipe not in known:
@@ -77,6 +84,8 @@ def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig) -> RunCo
     if name == "edl":
         explore = get_recipe(recipe, env, f"smm{suffix}", usual_skills("smm"))
         return edl(recipe, env, view, explore, last=basis("lsd", view, skills))
+    if name == "music":
+        return music(basis("lsd", view, skills), view)
     if name == "ibol":
         return ibol(recipe, env, view, skills, lower=get_recipe(recipe, env, f"linearizer{suffix}", SkillConfig()))
     if recipe == "paper" and name in _OTHER_PAPERS and env in BODIES:

@@ -53,6 +53,16 @@ def draw(replay: Replay, key: Key[Array, ""], count: int) -> Int[Array, " count"
     return jax.random.randint(key, (count,), 0, replay.size)
 
 
-def take(replay: Replay, index: Int[Array, " count"]) -> Transition:
+def whole_episodes(index: Int[Array, " count"], steps: int, worlds: int) -> Int[Array, "count steps"]:
+    """Indices of the episodes that these transitions are of, in order of time.
+
+    For a ring of collections [steps, worlds] in which each world goes through one whole episode, so that no episode
+    crosses the end of a collection, and none the end of the ring.
+    """
+    begin = index - index % (steps * worlds) + index % worlds
+    return begin[:, None] + worlds * jnp.arange(steps)[None]
+
+
+def take(replay: Replay, index: Int[Array, "*count"]) -> Transition:
     """The transitions at these indices."""
     return jax.tree.map(lambda x: x[index], replay.data)

@@ -31,13 +31,13 @@ def facts_of(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str
     per_seed = {measure: evaluation["metrics"][measure]["per_seed"] for measure in MEASURES}
     skills = f"{config.skills.size}{'-D' if config.skills.kind == 'continuous' else ' discrete'} skills"
     changing = f", another every {config.schedule.hold} steps in training" if config.schedule.hold else ""
-    made = f"by {config.method}{changing}, recipe {config.recipe}"
+    made = f"by {config.rewards}{changing}, recipe {config.recipe}"
     return {
         "format": FORMAT,
         "name": name,
         "summary": f"{skills} of {config.env.name} {made}: {round(per_seed['coverage_mode'][seed]):,} bins",
         "env": config.env.name,
-        "method": str(config.method),
+        "method": config.rewards,
         "skills": skills,
         "recipe": config.recipe,
         "seed": config.seed + seed,

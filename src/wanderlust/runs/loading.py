@@ -100,9 +100,13 @@ class Skills:
         return _unbatch(self._phi(self._learned, batch), single)
 
     def towards(self, obs: ArrayLike, goal: ArrayLike) -> NDArray[np.float32]:
-        """The skill that leads from `obs` to `goal`, a position (its entries are `spec.groups["position"]`)."""
+        """The skill that leads from `obs` to `goal`, a position (its entries are `spec.groups["position"]`).
+
+        In a world with a focus, such as Fetch's object, a goal may also be all of that group.
+        """
         batch, single = self._batch(obs, self.spec.obs_dim, "obs")
-        goals, _ = self._batch(goal, len(self.spec.groups["position"]), "goal")
+        sizes = [len(self.spec.groups[name]) for name in (self.spec.focus, "position") if name]
+        goals, _ = self._batch(goal, next((n for n in sizes if np.shape(goal)[-1:] == (n,)), sizes[-1]), "goal")
         goals = self._rows(goals, len(batch), "goal")
         return _unbatch(self._towards(self._learned, batch, goals), single)
 

@@ -265,7 +265,7 @@ def _check_alike(other: Run, config: RunConfig) -> None:
         raise UserError(f"--begin-with is for methods of one stage; {config.method} begins with a stage of its own")
 
     def what(config: RunConfig) -> dict[str, str]:
-        named = {"environment": config.env.name, "method": config.method, "skills": config.skills}
+        named = {"environment": config.env.name, "method": config.rewards, "skills": config.skills}
         return {name: str(value) for name, value in (named | {"seeds": config.seeds}).items()}
 
     theirs, ours = what(other.config), what(config)

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from wanderlust.config import RunConfig
+from wanderlust.config import MethodConfig, RunConfig
 from wanderlust.envs import Engine, World, make_engine, make_world
-from wanderlust.envs.spec import Transition
-from wanderlust.methods import Method, View, make_method
+from wanderlust.envs.spec import EnvSpec, Transition
+from wanderlust.errors import UserError
+from wanderlust.methods import Method, View, bonuses, make_method
 from wanderlust.methods.base import HighLevelMethod
 from wanderlust.methods.skills import Commands, SkillSpace, make_skills
 from wanderlust.rl import replay as replays
@@ -26,6 +27,14 @@ from wanderlust.train.autoreset import (
 )
 
 
+class Reward(NamedTuple):
+    """Something that SAC learns to get: what computes it, what that sees, and what it is multiplied by."""
+
+    method: Method
+    view: View
+    scale: float
+
+
 @dataclasses.dataclass(frozen=True)
 class Setup:
     """What a configuration is made of: pure functions, no state."""
@@ -37,6 +46,13 @@ class Setup:
     method: Method
     view: View
     sac: Sac
+    bonus: Reward | None = None
+
+    @property
+    def rewards(self) -> tuple[Reward, ...]:
+        """The method's, and the bonus if there is one."""
+        main = Reward(self.method, self.view, self.config.method.reward_scale)
+        return (main,) if self.bonus is None else (main, self.bonus)
 
     @property
     def keeps_start(self) -> bool:
@@ -81,7 +97,7 @@ def assemble(config: RunConfig) -> Setup:
     world = make_world(config.env)
     skills = make_skills(config.skills)
     spec = world.spec
-    method = make_method(config.method, skills)
+    method = make_method(config.method, skills).for_world(spec)
     lower = method.high_level.lower if method.high_level else config
     return Setup(
         config=config,
@@ -89,9 +105,17 @@ def assemble(config: RunConfig) -> Setup:
         engine=make_engine(world, config.engine),
         skills=skills,
         method=method,
-        view=View(spec, config.method.view, lower.sac.position_scale),
+        view=View(spec, config.method.view, lower.sac.position_scale, method.sees),
         sac=Sac(lower.sac, spec.obs_dim, lower.skills.size, spec.action_dim, config.precision),
+        bonus=None if config.bonus is None else _bonus(config.bonus, skills, spec),
     )
+
+
+def _bonus(config: MethodConfig, skills: SkillSpace, spec: EnvSpec) -> Reward:
+    method = make_method(config, skills).for_world(spec)
+    if not method.adds:
+        raise UserError(f"the reward of {config.name} cannot be added to another's; choose one of {', '.join(bonuses())}")
+    return Reward(method, View(spec, config.view, sees=method.sees), config.reward_scale)
 
 
 class Learner(NamedTuple):
@@ -100,6 +124,8 @@ class Learner(NamedTuple):
     sac: SacState
     """Under a high-level policy: the frozen policy of an earlier stage alone."""
     method: Any
+    bonus: Any = ()
+    """What was learned for a reward that is added to the method's."""
 
 
 class Actor(NamedTuple):
@@ -140,10 +166,12 @@ def init_seed(parts: Setup, key: Key[Array, ""]) -> TrainState:
     worlds = begin(parts.world, parts.commands, worlds_key, schedule.worlds, parts.keeps_start)
     # a high-level policy learns from trajectories as they come
     capacity = 0 if parts.high_level else schedule.collection * schedule.replay_collections
-    sac = parts.sac.init(sac_key)
+    sac, bonus = parts.sac.init(sac_key), parts.bonus
     return TrainState(
         learner=Learner(
-            frozen(sac.policy) if parts.high_level else sac, parts.method.init(method_key, parts.view.method_dim)
+            frozen(sac.policy) if parts.high_level else sac,
+            parts.method.init(method_key, parts.view.method_dim),
+            () if bonus is None else bonus.method.init(jax.random.fold_in(method_key, 1), bonus.view.method_dim),
         ),
         worlds=worlds,
         replay=replays.empty(example(parts), capacity),

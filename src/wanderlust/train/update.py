@@ -16,6 +16,7 @@ from wanderlust.rl.sac import Batch, SacState
 from wanderlust.train.autoreset import (
     drift,
 )
+from wanderlust.train.intrinsic import States, draw_batches, rewards, states_of, update_states, with_states
 from wanderlust.train.rollout import all_worlds, is_running
 from wanderlust.train.state import Learner, Setup, TrainState
 
@@ -34,9 +35,9 @@ def _sac_first(
     parts: Setup, learner: Learner, replay: Replay, fresh: Transition, key: Key[Array, ""]
 ) -> tuple[Learner, Metrics]:
     """The published code's order: every SAC step under the phi that collected, then phi."""
-    schedule = parts.config.schedule
+    schedule, states = parts.config.schedule, states_of(parts, learner)
     sac_key, method_key = jax.random.split(key)
-    reward_of = _reward_reader(parts, learner.method, replay)
+    reward_of = _reward_reader(parts, states, replay)
 
     def sac_step(sac: SacState, key: Key[Array, ""]) -> tuple[SacState, Metrics]:
         draw, noise = jax.random.split(key)
@@ -44,12 +45,12 @@ def _sac_first(
         batch = replays.take(replay, index)
         return sac_update(parts, sac, batch, reward_of(index, batch), noise)
 
-    def method_step(method: Any, key: Key[Array, ""]) -> tuple[Any, Metrics]:
-        return parts.method.update(method, _method_batch(parts, replay, fresh, key))
+    def method_step(states: States, key: Key[Array, ""]) -> tuple[States, Metrics]:
+        return update_states(parts, states, draw_batches(parts, replay, fresh, key))
 
     sac, sac_metrics = jax.lax.scan(sac_step, learner.sac, jax.random.split(sac_key, schedule.sac_steps))
-    method, metrics = jax.lax.scan(method_step, learner.method, jax.random.split(method_key, schedule.method_steps))
-    return Learner(sac, method), jax.tree.map(jnp.mean, {**sac_metrics, **metrics})
+    states, metrics = jax.lax.scan(method_step, states, jax.random.split(method_key, schedule.method_steps))
+    return with_states(learner._replace(sac=sac), states), jax.tree.map(jnp.mean, {**sac_metrics, **metrics})
 
 
 def _interleaved(
@@ -60,11 +61,11 @@ def _interleaved(
 
     def step(learner: Learner, key: Key[Array, ""]) -> tuple[Learner, Metrics]:
         draw, draw_method, noise = jax.random.split(key, 3)
-        method, metrics = parts.method.update(learner.method, _method_batch(parts, replay, fresh, draw_method))
+        seen = draw_batches(parts, replay, fresh, draw_method)
+        states, metrics = update_states(parts, states_of(parts, learner), seen)
         batch = replays.take(replay, replays.draw(replay, draw, schedule.sac_batch))
-        reward = parts.method.reward(method, parts.view.transition_for_method(batch))
-        sac, sac_metrics = sac_update(parts, learner.sac, batch, reward, noise)
-        return Learner(sac, method), {**sac_metrics, **metrics}
+        sac, sac_metrics = sac_update(parts, learner.sac, batch, rewards(parts, states, batch), noise)
+        return with_states(learner._replace(sac=sac), states), {**sac_metrics, **metrics}
 
     learner, metrics = jax.lax.scan(step, learner, jax.random.split(key, schedule.sac_steps))
     return learner, jax.tree.map(jnp.mean, metrics)
@@ -80,12 +81,12 @@ def _joint(
 
     def step(learner: Learner, key: Key[Array, ""]) -> tuple[Learner, Metrics]:
         draw, noise = jax.random.split(key)
-        batch = replays.take(replay, replays.draw(replay, draw, schedule.sac_batch))
-        seen = parts.view.transition_for_method(batch)
-        reward = parts.method.reward(learner.method, seen)
-        method, metrics = parts.method.update(learner.method, seen)
+        batch, states = replays.take(replay, replays.draw(replay, draw, schedule.sac_batch)), states_of(parts, learner)
+        reward = rewards(parts, states, batch)
+        seen = draw_batches(parts, replay, fresh, jax.random.fold_in(draw, 1), given=batch)
+        states, metrics = update_states(parts, states, seen)
         sac, sac_metrics = sac_update(parts, learner.sac, batch, reward, noise)
-        return Learner(sac, method), {**sac_metrics, **metrics}
+        return with_states(learner._replace(sac=sac), states), {**sac_metrics, **metrics}
 
     learner, metrics = jax.lax.scan(step, learner, jax.random.split(key, schedule.sac_steps))
     return learner, jax.tree.map(jnp.mean, metrics)
@@ -118,21 +119,15 @@ def sac_update(
     return sac, {"reward": jnp.mean(reward), **metrics}
 
 
-def _method_batch(parts: Setup, replay: Replay, fresh: Transition, key: Key[Array, ""]) -> Transition:
-    count = parts.config.schedule.method_batch
-    batch = replays.take(replay, replays.draw(replay, key, count)) if count else fresh
-    return parts.view.transition_for_method(batch)
-
-
 def _reward_reader(
-    parts: Setup, method: Any, replay: Replay
+    parts: Setup, states: States, replay: Replay
 ) -> Callable[[Int[Array, " batch"], Transition], Float[Array, " batch"]]:
     """Rewards of drawn transitions: per draw, or for the whole ring at once where that is less work."""
     schedule = parts.config.schedule
     if replay.data.obs.shape[0] <= schedule.sac_steps * schedule.sac_batch:
-        everything = parts.method.reward(method, parts.view.transition_for_method(replay.data))
+        everything = rewards(parts, states, replay.data)
         return lambda index, _: everything[index]
-    return lambda _, batch: parts.method.reward(method, parts.view.transition_for_method(batch))
+    return lambda _, batch: rewards(parts, states, batch)
 
 
 def each_seed(f: Callable[..., Any]) -> Callable[..., Any]:

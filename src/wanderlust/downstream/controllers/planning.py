@@ -15,7 +15,7 @@ from wanderlust.downstream.settings import LARGEST_SKILL
 from wanderlust.errors import UserError
 from wanderlust.methods import Method
 from wanderlust.methods.skills import DiscreteSkills
-from wanderlust.methods.views import with_position
+from wanderlust.methods.views import goal_entries, with_position
 from wanderlust.runs.learned import Learned
 from wanderlust.train import Setup, actions
 
@@ -76,8 +76,9 @@ def rewards(
 ) -> Float[Array, "worlds candidates"]:
     """Minus the distance from the goal, in metres, summed over the foreseen course of every candidate."""
     spec, view, count = parts.world.spec, parts.view, tried.shape[1]
-    where = jnp.arange(len(spec.groups["position"])) if "xy" in view.variant else jnp.array(spec.groups["position"])
-    metres = jnp.array(spec.obs_std)[jnp.array(spec.groups["position"])]
+    entries = goal_entries(spec, goal.shape[1])
+    where = jnp.array(view.places(entries))
+    metres = jnp.ones(len(entries)) if view.method_sees_raw else jnp.array(spec.obs_std)[jnp.array(entries)]
     begin = jnp.repeat(view.for_method(obs), count, axis=0)
     target = jnp.repeat(view.for_method(with_position(spec, obs, goal))[:, where], count, axis=0)
     skill = tried.reshape(-1, tried.shape[-1])
