@@ -264,3 +264,41 @@ def test_a_view_changes_nothing_but_the_observations_of_a_transition():
 def test_a_goal_state_differs_in_its_position_only():
     moved = with_position(SPEC, OBS, jnp.array([[50.0, 60.0], [70.0, 80.0]]))
     np.testing.assert_array_equal(moved, [[3.0, 50.0, 11.0, 60.0], [0.0, 70.0, 3.0, 80.0]])
+
+
+# --- the focus of a world ---------------------------------------------------------------------------------------------
+
+FOCUSED = dataclasses.replace(SPEC, groups=Groups(position=(1, 3), thing=(3, 1, 0)), focus="thing")
+RAW = dataclasses.replace(FOCUSED, raw_focus=True)
+
+
+def test_a_method_sees_the_focus_of_a_world_normalised_or_raw():
+    np.testing.assert_allclose(View(FOCUSED).for_method(OBS), SEEN[:, [3, 1, 0]])
+    np.testing.assert_array_equal(View(RAW).for_method(OBS), OBS[:, jnp.array([3, 1, 0])])
+    np.testing.assert_array_equal(View(RAW, "o").for_method(OBS), OBS[:, jnp.array([3, 1, 0])])
+    assert View(RAW).method_dim == 3 and View(RAW).places((1, 3)) == (1, 0)
+    for variant in ("xy", "xyo"):  # the prior is what it was
+        np.testing.assert_allclose(View(RAW, variant).for_method(OBS), SEEN[:, [1, 3]])
+    np.testing.assert_allclose(View(RAW).for_policy(OBS), SEEN)
+
+
+def test_groups_that_a_method_asks_for_come_raw_and_in_order_whatever_the_focus():
+    for spec, variant in ((SPEC, ""), (FOCUSED, "xy")):
+        groups = Groups(position=(1, 3), first=(2,), second=(0, 1))
+        view = View(dataclasses.replace(spec, groups=groups, focus=""), variant, sees=("second", "first"))
+        np.testing.assert_array_equal(view.for_method(OBS), OBS[:, jnp.array([0, 1, 2])])
+
+
+def test_changes_of_a_raw_focus_are_not_scaled():
+    batch = random_batch(jax.random.key(0), ContinuousSkills(2), obs_dim=4)
+    seen = View(RAW).transition_for_method(batch._replace(drift=batch.obs))
+    np.testing.assert_allclose(seen.drift, batch.obs[:, jnp.array([3, 1, 0])])
+
+
+def test_a_goal_is_a_position_or_all_of_the_focus():
+    position = with_position(RAW, OBS, jnp.array([[50.0, 60.0], [70.0, 80.0]]))
+    np.testing.assert_array_equal(position, [[3.0, 50.0, 11.0, 60.0], [0.0, 70.0, 3.0, 80.0]])
+    whole = with_position(RAW, OBS, jnp.array([[50.0, 60.0, 7.0], [70.0, 80.0, 9.0]]))
+    np.testing.assert_array_equal(whole, [[7.0, 60.0, 11.0, 50.0], [9.0, 80.0, 3.0, 70.0]])
+    with pytest.raises(UserError, match="a goal of probe is 2 or 3 numbers, not 4"):
+        with_position(RAW, OBS, OBS)

@@ -32,7 +32,11 @@ def fresh(config) -> tuple[train.Setup, train.Learner]:
 
 CELLS = [tiny_config("ablation", method_states=s, method_spectral=b) for s, b in (("change", True), ("state", False))]
 CONFIGS = [
-    *(get_recipe("laptop", "point", name, usual_skills(name)) for name in METHODS.names()),
+    *(
+        get_recipe("laptop", "point", name, usual_skills(name))
+        for name in METHODS.names()
+        if not METHODS.get(name).sees
+    ),
     *(tiny_config(name, discrete=4) for name in ("lsd", "vic", "diayn", "dads")),
     *CELLS,
 ]

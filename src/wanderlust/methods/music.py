@@ -1,8 +1,8 @@
-"""MUSIC-u (Zhao, Gao, Abbeel, Tresp, Xu, ICLR 2021): a reward for steps in which the hand and the object have to do with
-each other: the mutual information of the agent's state and its surroundings', as a neural network estimates it.
+"""MUSIC-u (Zhao, Gao, Abbeel, Tresp, Xu, ICLR 2021): a reward for steps in which hand and object have to do with each
+other: the mutual information of the agent's state and that of its surroundings, as a neural network estimates it.
 
-I(X; Y) >= E[T(x, y)] - log E[exp T(x, y')], where y' is the object at another time (Donsker and Varadhan): the network
-T learns to make the right side large over whole episodes, and the reward is the right side over the two states of a step.
+I(X; Y) >= E[T(x, y)] - log E[exp T(x, y')], where y' is the object at another time (Donsker and Varadhan). The network
+T learns to make the right side large over whole episodes; the reward is the right side over the two states of a step.
 """
 
 import dataclasses
@@ -33,9 +33,9 @@ class MusicConfig(MethodConfig):
     coefficient: float = 5000.0
     """Of the mutual information, before it is clipped to [0, 1]."""
     shuffle: Literal["swap", "shared"] = "swap"
-    """How the object's states are put beside other states of the agent. swap: in every episode by itself each comes from
-    another time. shared: one random order for all of a batch, which leaves the two states of a step as they are every
-    other time, so that nothing in the batch is rewarded (published code)."""
+    """How the object's states come beside other states of the agent. swap: each beside one of another time, in every
+    episode by itself. shared: one random order for the whole batch, which leaves the two states of a step as they are
+    every other time, so that nothing in the batch is rewarded (published code)."""
     episodes: int = 256
     """Whole episodes of a gradient step."""
 

@@ -1,7 +1,7 @@
-"""What each network sees of an observation: the fixed normalisation, the world's focus, and the variants -XY, -O, -XYO.
+"""What each network sees of an observation: the fixed normalisation, a world's focus, and the variants -XY, -O, -XYO.
 
-A world may say what a method's network sees by default (`EnvSpec.focus`): of Fetch's the object, in metres. A method may
-say what its network sees in any world (`Method.sees`).
+A world may say what a method's network sees by default (`EnvSpec.focus`): in Fetch's the object, in metres. A method
+may say what its network sees in any world (`Method.sees`).
 
 -XY: the method's network sees only where the body is (the x-y prior).
 -O: policy and critics do not see where it is; the entries are zeroed, not removed, as in the published code.

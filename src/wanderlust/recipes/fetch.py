@@ -17,8 +17,8 @@ def fetch_paper(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
 
     Said there: 4,000 epochs of two episodes and 40 gradient steps of 256, networks of 1,024 units, entropy coefficient
     0.02, discount 0.95, rate 1e-3. In that code: 512 units for phi and the discriminators, one target update an epoch
-    with a step of 0.05, ReLU, a value beyond the time limit. Chosen: the discount as printed; the code derives 0.98 from
-    episodes of 50 steps, which these are. A replay of a million is never filled: this one holds all that is collected.
+    with a step of 0.05, ReLU, a value beyond the time limit. Chosen: the discount as printed, where the code derives
+    0.98 from 50 steps an episode. A replay of a million is never filled: this one holds all that is collected.
     """
     rate, updates, epochs = 1e-3, 40, 4000
     config = WORLDS.get(env).configure(env)

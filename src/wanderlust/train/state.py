@@ -114,7 +114,9 @@ def assemble(config: RunConfig) -> Setup:
 def _bonus(config: MethodConfig, skills: SkillSpace, spec: EnvSpec) -> Reward:
     method = make_method(config, skills).for_world(spec)
     if not method.adds:
-        raise UserError(f"the reward of {config.name} cannot be added to another's; choose one of {', '.join(bonuses())}")
+        raise UserError(
+            f"the reward of {config.name} cannot be added to another's; choose one of {', '.join(bonuses())}"
+        )
     return Reward(method, View(spec, config.view, sees=method.sees), config.reward_scale)
 
 
