@@ -11,6 +11,7 @@ from wanderlust.config import SkillConfig
 from wanderlust.errors import UserError
 from wanderlust.methods import VIEWS
 from wanderlust.recipes import BODIES, DEFAULT, ENVIRONMENTS, RECIPES, get_recipe, with_random_start
+from wanderlust.recipes.fetch import FETCHES
 from wanderlust.registry import METHODS as ALL
 
 TWO_LEVELS = ("linearizer", "ibol")  # test_ibol.py
@@ -40,7 +41,8 @@ def test_every_recipe_and_every_method_assembles(recipe, env, method):
         state = jax.eval_shape(lambda parts=parts: train.init(parts))
         policy, encoder = state.learner.sac.policy.mlp.layers, state.learner.method.encoder.layers
         widths = config.sac.hidden
-        seen = len(spec.groups["position"]) if "xy" in method else spec.obs_dim
+        seen = len(spec.groups[spec.focus]) if spec.focus else spec.obs_dim
+        seen = len(spec.groups["position"]) if "xy" in method else seen
         assert policy[0].weight.shape == (1, spec.obs_dim + skills.size, widths[0])
         assert policy[-1].weight.shape == (1, widths[-1], 2 * spec.action_dim)
         dynamics = config.method.name == "dads"  # (state, skill) -> change; all others: state -> code
@@ -72,9 +74,29 @@ def test_the_paper_recipe_has_the_appendix_numbers(method):
 
 def test_alpha_is_learned_where_the_paper_learns_it_and_fixed_for_lsd():
     for (recipe, env), name in itertools.product(RECIPES, ("diayn", "dads", "visr", "aps", "vic")):
-        assert get_recipe(recipe, env, name, SkillConfig()).sac.learn_alpha
+        fixed = env in FETCHES and name in ("diayn", "dads")
+        assert get_recipe(recipe, env, name, SkillConfig()).sac.learn_alpha != fixed
         assert not get_recipe(recipe, env, "lsd", SkillConfig()).sac.learn_alpha
         assert not get_recipe(recipe, env, "ablation", SkillConfig()).sac.learn_alpha
+
+
+@pytest.mark.parametrize("env", FETCHES)
+@pytest.mark.parametrize(("method", "scale"), [("lsd", 500.0), ("diayn", 1500.0), ("dads", 150.0), ("metra", 1.0)])
+def test_the_paper_recipe_of_fetch_has_the_appendix_numbers(env, method, scale):
+    config = get_recipe("paper", env, method, SkillConfig(), "music")
+    sac, schedule = config.sac, config.schedule
+    assert (schedule.epochs, schedule.worlds, schedule.steps, config.env.episode_length) == (4000, 2, 50, 50)
+    assert (schedule.sac_steps, schedule.sac_batch, schedule.method_steps, schedule.method_batch) == (40, 256, 40, 256)
+    assert schedule.replay_collections * schedule.collection == 400_000  # all that is collected
+    assert (sac.hidden, config.method.hidden, config.bonus.hidden) == ((1024, 1024), (512, 512), (512,))
+    assert {sac.policy_learning_rate, sac.critic_learning_rate, config.method.learning_rate} == {1e-3}
+    assert (sac.discount, sac.alpha, sac.target_step, sac.target_update) == (0.95, 0.02, 0.05, "epoch")
+    assert not sac.time_limit_is_terminal
+    assert config.method.reward_scale == scale
+    assert (config.bonus.coefficient, config.bonus.shuffle, config.bonus.episodes) == (5000.0, "shared", 256)
+    alone = get_recipe("paper", env, "music", SkillConfig())
+    assert (alone.method, alone.bonus) == (config.bonus, None)
+    assert (alone.sac.alpha, alone.sac.learn_alpha) == (0.02, False)
 
 
 def test_five_dimensions_on_ant_have_an_alpha_of_their_own():

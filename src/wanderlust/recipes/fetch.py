@@ -8,7 +8,7 @@ from wanderlust.registry import WORLDS
 
 FETCHES = ("fetch-push", "fetch-slide", "fetch-pick-and-place")
 
-REWARD_SCALE = {"lsd": 500.0, "diayn": 1500.0, "dads": 150.0}
+REWARD_SCALE = {"lsd": 500.0, "ablation": 500.0, "diayn": 1500.0, "dads": 150.0}
 """The appendix's coefficients. The method's network sees metres, and a push moves an object by a centimetre or two."""
 
 
