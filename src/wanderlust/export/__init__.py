@@ -50,7 +50,7 @@ def export_onnx(run: Run, seed: int = 0, out: Path | None = None) -> Exported:
     run.check_seed(seed)
     engine: EngineName = "c" if isinstance(run.config.env, BodyConfig) else "auto"  # also beside a GPU: worlds are few
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
-    if parts.high_level is not None:
+    if parts.method.high_level is not None:
         raise UserError(
             f"{parts.config.method} cannot be exported yet: its high level sets subgoals and keeps them for "
             f"{parts.hold} steps, and a graph remembers nothing"
@@ -83,11 +83,12 @@ def export_onnx(run: Run, seed: int = 0, out: Path | None = None) -> Exported:
 
 def _played(parts: train.Setup, learned: Learned) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Every observation of a few episodes of random skills, and the skill that was played there."""
-    skill_key, play_key = jax.random.split(jax.random.key(0))
-    skill = train.sample_skills(parts, skill_key[None], EPISODES)[0]
-    rollout = jax.device_get(train.rollout(parts, learned.policy, skill, play_key))
-    obs = np.asarray(rollout.obs, np.float32)
-    skills = np.broadcast_to(np.asarray(rollout.skill, np.float32)[None], (len(obs), *rollout.skill.shape))
+    skill_key, rollout_key = jax.random.split(jax.random.key(0))
+    skill = train.sample_skills(parts, skill_key[None], EPISODES)
+    policy = jax.tree.map(lambda x: x[None], learned.policy)
+    rollout = train.make_skill_rollout(parts)(policy, skill, rollout_key[None])
+    obs = np.asarray(rollout.obs[0], np.float32)
+    skills = np.broadcast_to(np.asarray(skill, np.float32), (len(obs), *skill.shape[1:]))
     return obs.reshape(-1, obs.shape[-1]), skills.reshape(-1, skills.shape[-1])
 
 

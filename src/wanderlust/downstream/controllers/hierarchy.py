@@ -24,7 +24,7 @@ from wanderlust.downstream.controllers.options import (
 )
 from wanderlust.rl.moments import Moments, unit_moments
 from wanderlust.runs.learned import Learned
-from wanderlust.train import Setup, decide, follow, seed_mesh
+from wanderlust.train import Setup, command_actions, seed_mesh, set_subgoals
 
 # --- high-level policies ---------------------------------------------------------------------------------------------
 
@@ -80,10 +80,10 @@ def _over_skills(
     """A method's own high level sets its subgoals as often as in training."""
 
     def act(skilled: ControlledSkills, obs: Array, command: Array) -> Array:
-        return follow(parts, skilled.learned.policy, obs, command)
+        return command_actions(parts, skilled.learned.policy, obs, command)
 
     def command(skilled: ControlledSkills, obs: Array, command: Array) -> Array:
-        return decide(parts, skilled.learned.policy, obs, command)
+        return set_subgoals(parts, skilled.learned.policy, obs, command)
 
     return HighLevelPolicy(choose, act, option_length, command, parts.subgoal_steps)
 

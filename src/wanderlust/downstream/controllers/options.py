@@ -21,7 +21,7 @@ from wanderlust.downstream.episodes import OptionState
 from wanderlust.downstream.tasks import Task
 from wanderlust.envs import Engine, World, make_engine
 from wanderlust.train import Setup
-from wanderlust.train.rollout import Step, by_seed, make_unroll
+from wanderlust.train.rollout import RolloutStep, by_seed, make_unroll
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +133,7 @@ def make_option_rollout(setup: TaskSetup, policy: HighLevelPolicy, paths: bool =
         action = jax.vmap(policy.act)(parameters, observe(now, len(command)), command)
         return (now, command), now.episode.body, action.reshape(-1, action.shape[-1])
 
-    def follow(carry: tuple[OptionState, Array], before: Any, action: Any, after: Any, n: Any) -> tuple[Any, Any]:
+    def count_step(carry: tuple[OptionState, Array], before: Any, action: Any, after: Any, n: Any) -> tuple[Any, Any]:
         now, command = carry
         now = episodes.step_option(world, task, now, after)
         return (now, command), look(now, len(command)) if paths else ()
@@ -145,7 +145,7 @@ def make_option_rollout(setup: TaskSetup, policy: HighLevelPolicy, paths: bool =
         reward, terminated, truncated, valid, steps = (by_seed(x, seeds) for x in of_all)
         return Decisions(seen, choice, reward, look(after, seeds), terminated, truncated, valid, steps, path)
 
-    step = Step(act, follow, running=lambda carry: bool(np.any(carry[0].running)))
+    step = RolloutStep(act, count_step, running=lambda carry: bool(np.any(carry[0].running)))
     unroll, steps = make_unroll(setup.engine, step, on_host), jnp.arange(policy.option_length)
 
     def rollout(parameters: Any, keys: Key[Array, " seeds"], count: int) -> Decisions:

@@ -15,7 +15,7 @@ from wanderlust.downstream.controllers.options import Choice, HighLevelPolicy, T
 from wanderlust.downstream.tasks import GoalTask
 from wanderlust.envs import WorldState
 from wanderlust.runs.learned import Learned, choose_skill
-from wanderlust.train import Setup, actions, make_player, sample_skills
+from wanderlust.train import Setup, actions, make_skill_rollout, sample_skills
 
 
 class Followed(NamedTuple):
@@ -87,8 +87,8 @@ def skill_speed(
     parts: Setup, learned: Any, keys: Key[Array, " seeds"], times: tuple[int, ...], episodes: int = 100
 ) -> Float[np.ndarray, "times seeds"]:
     """The mean of ||x_T - x_0|| / T over random skills, from the start of an episode, for each T of `times`."""
-    skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
-    rollout = make_player(parts)(learned.policy, sample_skills(parts, skill_keys, episodes), play_keys)
+    skill_keys, rollout_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    rollout = make_skill_rollout(parts)(learned.policy, sample_skills(parts, skill_keys, episodes), rollout_keys)
     position = np.asarray(rollout.obs)[..., list(parts.world.spec.groups["position"])]
     away = np.linalg.norm(position[:, list(times)] - position[:, :1], axis=-1)
     return away.mean(axis=-1).T / np.array(times)[:, None]
