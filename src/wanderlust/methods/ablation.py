@@ -40,9 +40,6 @@ USES: Mapping[str, Callable[[MLP, Observations, Observations], Codes]] = {
 }
 
 
-# --- configuration -------------------------------------------------------------------------------------------
-
-
 @dataclasses.dataclass(frozen=True)
 class AblationConfig(MethodConfig):
     """One cell of the paper's ablation grid; (inner-product, step, spectral) is LSD."""

@@ -23,8 +23,6 @@ from wanderlust.rl.nets import MLP, directions
 UPDATES_REMEMBERED = 64
 """Updates after which all of the memory has been replaced."""
 
-# --- configuration -------------------------------------------------------------------------------------------
-
 
 @dataclasses.dataclass(frozen=True)
 class ApsConfig(MethodConfig):

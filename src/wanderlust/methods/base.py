@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import jax
+import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -133,11 +134,9 @@ class Method(abc.ABC):
         return network
 
     def represent(self, state: Any, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        """phi of a batch of observations."""
+        """phi of a batch of observations; NaN where there is no map of states, and so nothing to measure on it."""
         network = self.network(state)
-        if network is None:
-            raise TypeError(f"{self.config.name} has no network behind phi, so it defines `represent` itself")
-        return jax.vmap(network)(obs)
+        return jnp.full((len(obs), self.skills.size), jnp.nan) if network is None else jax.vmap(network)(obs)
 
     def towards(
         self, state: Any, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]

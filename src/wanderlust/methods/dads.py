@@ -30,8 +30,6 @@ SMALLEST = 1e-5
 AT_ONCE = 2**26
 """Numbers of one hidden layer (256 MiB) that a reward computes at a time: it takes the other skills some at a time."""
 
-# --- configuration -------------------------------------------------------------------------------------------
-
 
 @dataclasses.dataclass(frozen=True)
 class DadsConfig(MethodConfig):
@@ -44,9 +42,6 @@ class DadsConfig(MethodConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.alternatives >= 1, f"method.alternatives is {self.alternatives}; it must be at least 1")
-
-
-# --- state -----------------------------------------------------------------------------------------------------
 
 
 class DadsState(NamedTuple):
@@ -132,10 +127,6 @@ class Dads(Method):
     ) -> Float[Array, "batch obs"]:
         """The mean change s' - s under a skill, in the units of the method's view."""
         return state.changes.restore(_foreseen(state.encoder, self._seen(state, obs), skill), SMALLEST)
-
-    def represent(self, state: DadsState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        """NaN: there is no map of states, and so nothing to measure on it."""
-        return jnp.full((len(obs), self.skills.size), jnp.nan)
 
     def network(self, state: DadsState) -> None:
         return None

@@ -18,8 +18,6 @@ from wanderlust.methods.base import NOTHING, GoalRule, Metrics
 from wanderlust.methods.encoder import EncoderMethod
 from wanderlust.rl.nets import MLP, descend, displacements
 
-# --- configuration -------------------------------------------------------------------------------------------
-
 
 @dataclasses.dataclass(frozen=True)
 class MetraConfig(MethodConfig):
@@ -34,9 +32,6 @@ class MetraConfig(MethodConfig):
         super().__post_init__()
         require_positive("method.multiplier", self.multiplier)
         require_positive("method.slack", self.slack)
-
-
-# --- state -----------------------------------------------------------------------------------------------------
 
 
 class MetraState(NamedTuple):
@@ -86,10 +81,6 @@ class Metra(EncoderMethod):
         objective = self.along_skill(step, batch) + jnp.exp(log_multiplier) * room
         return -jnp.mean(objective), jnp.mean(room)
 
-    def multiplier_loss(self, log_multiplier: Float[Array, ""], room: Float[Array, ""]) -> Float[Array, ""]:
-        """Moves lambda up while steps are too long on average, down while they are not: dual gradient descent."""
-        return log_multiplier * room
-
     def update(self, state: Any, batch: Transition) -> tuple[Any, Metrics]:
         return self.update_under(1.0, state, batch)
 
@@ -98,7 +89,7 @@ class Metra(EncoderMethod):
         loss_of = jax.value_and_grad(self.constrained_loss, has_aux=True)
         (loss, room), grads = loss_of(state.encoder, state.log_multiplier, bound, batch)
         encoder, opt = descend(self._optimizer, grads, state.opt, state.encoder)
-        grad = jax.grad(self.multiplier_loss)(state.log_multiplier, room)
-        log_multiplier, multiplier_opt = descend(self._optimizer, grad, state.multiplier_opt, state.log_multiplier)
+        # dual gradient descent: lambda goes up while steps are too long on average, down while they are not
+        log_multiplier, multiplier_opt = descend(self._optimizer, room, state.multiplier_opt, state.log_multiplier)
         after = state._replace(encoder=encoder, log_multiplier=log_multiplier, opt=opt, multiplier_opt=multiplier_opt)
         return after, {"phi_loss": loss, "multiplier": jnp.exp(state.log_multiplier), "constraint": room}

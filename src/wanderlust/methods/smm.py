@@ -24,8 +24,6 @@ from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, init_mlp
 LARGEST_LOG_VARIANCE = 20.0
 """Of a code, either way: a state far from all that was learned must not overflow."""
 
-# --- configuration -------------------------------------------------------------------------------------------
-
 
 @dataclasses.dataclass(frozen=True)
 class SmmConfig(MethodConfig):

@@ -18,8 +18,6 @@ from wanderlust.methods.encoder import EncoderMethod, EncoderState
 from wanderlust.methods.skills import ContinuousSkills, guessed, log_likelihood
 from wanderlust.rl.nets import MLP
 
-# --- configuration -------------------------------------------------------------------------------------------
-
 
 @dataclasses.dataclass(frozen=True)
 class VicConfig(MethodConfig):

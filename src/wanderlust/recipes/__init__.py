@@ -60,7 +60,7 @@ def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig) -> RunCo
     known = known_recipes(env)
     if recipe not in known:
         raise UserError(f"there is no recipe {recipe!r} for {env}; known: {', '.join(known)}")
-    basis = RECIPES.get((recipe, env), functools.partial(fallback, recipe, env))
+    basis = RECIPES.get((recipe, env), functools.partial(fallback, env))
     method_class: type[Method] = METHODS.get(name)
     if method_class.usual_skills.unit_length and skills.kind == "continuous":
         skills = dataclasses.replace(skills, unit_length=True)

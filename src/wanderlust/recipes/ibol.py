@@ -10,15 +10,13 @@ from wanderlust.recipes.point import one_start
 from wanderlust.recipes.published import body_paper
 from wanderlust.recipes.sac import learning_rates
 
-BLOCK, POINT_BLOCK = 10, 2
-"""Steps between two subgoals of IBOL; PointEnv's episodes are of ten steps in all."""
-
 
 def linearizing(config: RunConfig) -> RunConfig:
     """A linearizer in a recipe: goals as long as what is seen of a state, collections of whole blocks, one start."""
     config, method = one_start(config), config.method
     assert isinstance(method, LinearizerConfig)
-    block = min(POINT_BLOCK if config.env.name == "point" else BLOCK, max(1, config.env.episode_length // 2))
+    # steps between two subgoals of IBOL; PointEnv's episodes are of ten steps in all
+    block = min(2 if config.env.name == "point" else 10, max(1, config.env.episode_length // 2))
     seen = View(make_world(config.env).spec, method.view).method_dim
     standardise = method.view.endswith("o") and config.env.name != "humanoid"
     return dataclasses.replace(

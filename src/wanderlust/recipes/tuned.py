@@ -2,15 +2,7 @@
 
 import dataclasses
 
-from wanderlust.config import (
-    RunConfig,
-    SacConfig,
-    ScheduleConfig,
-    SkillConfig,
-    Variant,
-    method_config,
-    with_changes,
-)
+from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config, with_changes
 from wanderlust.envs import MujocoWorld, make_world
 from wanderlust.recipes.sac import entropy_weight, learning_rates
 from wanderlust.registry import WORLDS
@@ -91,10 +83,6 @@ def _for_humanoid(config: RunConfig) -> RunConfig:
     )
 
 
-_LAPTOP_REPLAY = 409_600
-"""Transitions: 2,048 episodes of Ant."""
-
-
 def body_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """What two to eight CPU cores can do: the same with 64 worlds, narrow networks and batches of 1,024.
 
@@ -116,7 +104,7 @@ def body_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
             sac_steps=64,
             sac_batch=1024,
             method_steps=64,
-            replay_collections=max(1, _LAPTOP_REPLAY // (worlds * steps)),
+            replay_collections=max(1, 409_600 // (worlds * steps)),  # 2,048 episodes of Ant
         ),
         recipe="laptop",
         engine="c",
@@ -128,9 +116,9 @@ def body_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
     )
 
 
-def fallback(recipe: str, env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
+def fallback(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """For a world without numbers of its own: those of bodies, with what the world itself changes of them."""
     config = body_laptop(env, name, view, skills)
     if not isinstance(make_world(config.env), MujocoWorld):
         config = dataclasses.replace(config, engine="auto", driver="fused")
-    return with_changes(config, WORLDS.get(env).recipe_overrides.get(recipe, ()))
+    return with_changes(config, WORLDS.get(env).recipe_overrides.get(config.recipe, ()))

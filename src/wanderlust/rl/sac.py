@@ -12,17 +12,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Key
 
 from wanderlust.config import Precision, SacConfig
-from wanderlust.rl.nets import (
-    Critic,
-    Metrics,
-    Policy,
-    TanhNormal,
-    Tree,
-    descend,
-    in_precision,
-    init_critic,
-    init_policy,
-)
+from wanderlust.rl.nets import Critic, Policy, TanhNormal, Tree, descend, in_precision, init_critic, init_policy
 
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 
@@ -109,7 +99,9 @@ class Sac:
 
     # --- update --------------------------------------------------------------------------------------------
 
-    def update(self, state: SacState, batch: Batch, key: Key[Array, ""]) -> tuple[SacState, Metrics]:
+    def update(
+        self, state: SacState, batch: Batch, key: Key[Array, ""]
+    ) -> tuple[SacState, dict[str, Float[Array, ""]]]:
         """One gradient step of critics, then policy, then alpha."""
         c = self.config
         critic_key, policy_key = jax.random.split(key)

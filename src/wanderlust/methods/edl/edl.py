@@ -19,8 +19,6 @@ from wanderlust.methods.edl import codes
 from wanderlust.methods.edl.vqvae import EdlConfig
 from wanderlust.rl.nets import MLP, Linear
 
-# --- state -----------------------------------------------------------------------------------------------------
-
 
 class EdlState(NamedTuple):
     """A goal for each skill."""

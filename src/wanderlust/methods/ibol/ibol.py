@@ -171,17 +171,14 @@ class Ibol(HighLevelMethod):
     # --- acting ------------------------------------------------------------------------------------------------
 
     def sampling_policy(self, state: IbolState) -> GoalPolicy:
-        """What makes the trajectories that are learned from."""
         return GoalPolicy(state.networks.sampling, state.statistics)
 
     def skill_policy(self, state: IbolState) -> GoalPolicy:
-        """What has been learned: it sets goals according to z."""
         return GoalPolicy(state.networks.skill, state.statistics)
 
     def goal(
         self, policy: GoalPolicy, obs: Float[Array, " obs"], skill: Float[Array, " skill"], key: Key[Array, ""] | None
     ) -> Float[Array, " goal"]:
-        """The goal set in a state: the likeliest, or one that is drawn if there is a key."""
         goals = policy.policy(policy.statistics.normalise(obs, on_root=SMALLEST), skill)
         return goals.mode() if key is None else goals.sample(key)
 

@@ -17,8 +17,6 @@ from wanderlust.errors import UserError
 from wanderlust.methods.base import NOTHING, GoalRule, Method, Metrics
 from wanderlust.rl.moments import Moments, moments_of
 
-# --- configuration -------------------------------------------------------------------------------------------
-
 
 @dataclasses.dataclass(frozen=True)
 class LinearizerConfig(MethodConfig):
@@ -46,9 +44,6 @@ class LinearizerConfig(MethodConfig):
     def check(self, run: RunConfig) -> None:
         hold = run.schedule.hold
         require(not hold, f"schedule.hold is {hold}, but linearizer has method.hold; leave it at 0")
-
-
-# --- state -----------------------------------------------------------------------------------------------------
 
 
 class LinearizerState(NamedTuple):
