@@ -37,9 +37,9 @@ def planning_policy(parts: Setup) -> HighLevelPolicy:
     def choose(learned: Learned, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
         obs, goal = jnp.split(seen, [parts.world.spec.obs_dim], axis=1)
         if isinstance(skills, DiscreteSkills):
-            every = jnp.broadcast_to(skills.all()[None], (len(obs), skills.count, skills.count))
+            every = jnp.broadcast_to(skills.all()[None], (len(obs), skills.size, skills.size))
             best = jnp.argmax(rewards(parts, method, learned.method, obs, goal, every, steps=1), axis=1)
-            return Choice(jax.nn.one_hot(best, skills.count))
+            return Choice(jax.nn.one_hot(best, skills.size))
         return Choice(refined(parts, method, learned.method, obs, goal, key))
 
     def act(learned: Learned, obs: Array, skill: Array) -> Array:
