@@ -19,7 +19,7 @@ from wanderlust import recipes, train
 from wanderlust.config import SkillConfig
 from wanderlust.downstream import request, saved, settings, solve, training
 from wanderlust.downstream.controllers import hierarchy, learners
-from wanderlust.downstream.controllers.learners import follow_moments, make_learner, show
+from wanderlust.downstream.controllers.learners import make_learner, normalised, update_moments
 from wanderlust.downstream.controllers.options import (
     Choice,
     ControlledSkills,
@@ -135,7 +135,7 @@ def test_goals_between_skills_and_bodies_stand_for_some_steps_inside_and_outside
 def test_one_observation_moves_the_statistics_by_the_formula():
     before = Moments(jnp.array([1.0, 0.0]), jnp.array([2.0, 1.0]))
     o = jnp.array([4.0, -1.0])
-    after = jax.jit(lambda: follow_moments(before, o[None, None], jnp.ones((1, 1), bool), 0.001))()
+    after = jax.jit(lambda: update_moments(before, o[None, None], jnp.ones((1, 1), bool), 0.001))()
     delta = np.asarray(o) - np.asarray(before.mean)
     np.testing.assert_allclose(after.mean, before.mean + 0.001 * delta, rtol=1e-6)
     np.testing.assert_allclose(after.variance, 0.999 * (np.asarray(before.variance) + 0.001 * delta**2), rtol=1e-5)
@@ -153,10 +153,12 @@ def test_many_observations_move_them_as_often_and_gaps_do_not():
         moments.append((mean, variance))
     mean, variance = np.mean(moments, axis=0)
     holes = np.where(valid[..., None], seen, 1e6).astype(np.float32)
-    moved = jax.jit(lambda: follow_moments(unit_moments(1), holes, valid, 0.001))()
+    moved = jax.jit(lambda: update_moments(unit_moments(1), holes, valid, 0.001))()
     np.testing.assert_allclose(moved.mean, [mean], rtol=0.003)
     np.testing.assert_allclose(moved.variance, [variance], rtol=0.01)
-    np.testing.assert_allclose(show(moved, jnp.array([[3.0]]))[0], (3 - moved.mean) / moved.variance**0.5, rtol=1e-5)
+    np.testing.assert_allclose(
+        normalised(moved, jnp.array([[3.0]]))[0], (3 - moved.mean) / moved.variance**0.5, rtol=1e-5
+    )
 
 
 # --- what learners make of decisions ---------------------------------------------------------------------------------

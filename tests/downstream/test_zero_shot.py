@@ -80,14 +80,14 @@ def test_a_task_is_played_with_the_method_s_own_choice(method):
 
 def test_the_bound_counts_the_goals_within_speed_times_time_and_the_radius():
     reach = within_reach(point_goal(10.0, radius=2.0), speed=0.05)
-    assert reach.distance == pytest.approx(0.05 * 100 + 2)
-    assert reach.share == pytest.approx(math.pi * 7**2 / 20**2, abs=0.01)  # a disc in a square
-    assert reach.bound == pytest.approx(reach.share)
+    assert reach["distance"] == pytest.approx(0.05 * 100 + 2)
+    assert reach["share"] == pytest.approx(math.pi * 7**2 / 20**2, abs=0.01)  # a disc in a square
+    assert reach["bound"] == pytest.approx(reach["share"])
     several = within_reach(make_task("ant-multi-goals"), speed=0.1)
-    assert several.distance == pytest.approx(0.1 * 50 + 3)
-    assert several.share == pytest.approx(math.pi * 8**2 / 30**2, abs=0.01)
-    assert several.bound == pytest.approx(10 * several.share)
-    assert within_reach(point_goal(10.0), 1.0).share == 1.0
+    assert several["distance"] == pytest.approx(0.1 * 50 + 3)
+    assert several["share"] == pytest.approx(math.pi * 8**2 / 30**2, abs=0.01)
+    assert several["bound"] == pytest.approx(10 * several["share"])
+    assert within_reach(point_goal(10.0), 1.0)["share"] == 1.0
 
 
 def test_speed_is_displacement_over_time():

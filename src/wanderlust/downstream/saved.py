@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from wanderlust.config import SacConfig
+from wanderlust.config import SacConfig, require
 from wanderlust.downstream.controllers import hierarchy
 from wanderlust.downstream.controllers.learners import ControllerLearner, make_learner
 from wanderlust.downstream.controllers.options import TaskSetup
@@ -52,6 +52,10 @@ def pause(path: Path, saved: SavedController) -> None:
 
 def load(path: Path, form: str, parts: Setup, setup: TaskSetup) -> SavedController:
     """Read what was saved or paused (`form`); what does not fit these skills and this task is refused."""
+    absent = f"there is no controller {path}; leave --measure-only out to train one"
+    if form == PAUSED:
+        absent = f"there is nothing to go on with, {path} is not there; leave --resume out to begin"
+    require(path.is_file(), absent)
     file = ArrayFile(path)
     try:
         if file.about["format"] != form:

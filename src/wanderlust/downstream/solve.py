@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array
 
 from wanderlust import train
-from wanderlust.config import EngineName, require
+from wanderlust.config import EngineName
 from wanderlust.downstream.controllers import hierarchy
 from wanderlust.downstream.controllers.options import (
     ControlledSkills,
@@ -95,21 +95,17 @@ def solve(
     parts = train.assemble(dataclasses.replace(source.config, engine=engine))
     setup = set_up_task(parts, made, engine)
     epoch, learned = load_learner(source, parts)
-    path, paused = folder / CONTROLLER, folder / TRAINING
-    absent = f"there is no controller {path}; leave --measure-only out to train one"
-    require(not measure_only or path.is_file(), absent)
-    saved = load(path, FORMAT, parts, setup) if measure_only else None
-    absent = f"there is nothing to go on with, {paused} is not there; leave --resume out to begin"
-    require(not resume or paused.is_file(), absent)
-    begun = load(paused, PAUSED, parts, setup) if resume else None
-    before = begun or saved
-    which = before.seeds if before else tuple(range(seed, seed + (seeds or usual_seeds(source))))
+    begun = None
+    if measure_only or resume:
+        kept = (CONTROLLER, FORMAT) if measure_only else (TRAINING, PAUSED)
+        begun = load(folder / kept[0], kept[1], parts, setup)
+    which = begun.seeds if begun else tuple(range(seed, seed + (seeds or usual_seeds(source))))
     index = np.arange(len(which)) % source.config.seeds
     given = ControllerSetup(parts, setup, jax.tree.map(lambda x: x[index], learned), learned, which, folder)
     with muted():
-        if controller in LEARNING and saved is None:
-            saved = learn(given, begun or begin(given, request), quiet)
-        return _measured(given, request, saved, epoch, quiet)
+        if controller in LEARNING and not measure_only:
+            begun = learn(given, begun or begin(given, request), quiet)
+        return _measured(given, request, begun, epoch, quiet)
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
@@ -163,8 +159,7 @@ def _bounds(given: ControllerSetup, task: GoalTask) -> dict[str, Any]:
     keys = jax.random.split(jax.random.key(given.seeds[0]), given.parts.config.seeds)
     whole = given.parts.world.spec.episode_length
     usual, at_first = skill_speed(given.parts, given.skills, keys, (whole, min(task.slot, whole))).mean(axis=1)
-    bounds = {"speed_bound": within_reach(task, float(usual)), "start_bound": within_reach(task, float(at_first))}
-    return {name: reach._asdict() for name, reach in bounds.items()}
+    return {"speed_bound": within_reach(task, float(usual)), "start_bound": within_reach(task, float(at_first))}
 
 
 def _rolled_out(

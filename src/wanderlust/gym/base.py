@@ -64,9 +64,7 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         """What a subclass steps its worlds with."""
         self._seed = np.zeros(num_envs, np.uint64)
         self._episode = np.full(num_envs, -1)
-        """Which episode of its seed each world is in; -1 before the first."""
-        self._begun = False
-        """Whether all worlds are in an episode: the first reset is of all of them."""
+        """Which episode of its seed each world is in; -1 before the first reset, which is of all worlds."""
         self._over = np.zeros(num_envs, bool)
         """Worlds whose episode has ended and whose next one has not begun."""
 
@@ -107,7 +105,7 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
     ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """Step every world; one that waits for its next episode begins it instead."""
         self._check_open()
-        if not self._begun:
+        if self._episode[0] < 0:
             raise gymnasium.error.ResetNeeded("call reset() before the first step()")
         checked = self._checked(actions)
         waited = self._over
@@ -145,7 +143,6 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
     def _begin(self, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Put the next start of their own into the worlds that are marked; what all of them observe."""
         self._episode[mask] += 1
-        self._begun = True
         self._over = self._over & ~mask
         words = self._seed & np.uint64(0xFFFFFFFF), self._seed >> np.uint64(32), self._episode
         with jax.default_device(self._cpu):
@@ -176,8 +173,8 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
             raise UserError(f"reset: options['reset_mask'] must be a boolean array of shape ({self.num_envs},)")
         require(bool(mask.any()), "reset: options['reset_mask'] marks no world; mark at least one")
-        first_of_some = not self._begun and not mask.all()
-        require(not first_of_some, "reset: the first reset must be of all worlds; leave out options['reset_mask']")
+        if self._episode[0] < 0 and not mask.all():
+            raise UserError("reset: the first reset must be of all worlds; leave out options['reset_mask']")
         return mask
 
     def _seed_worlds(self, seed: int | list[int | None] | None, mask: NDArray[np.bool_]) -> None:

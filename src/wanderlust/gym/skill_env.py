@@ -1,7 +1,7 @@
 """Skills as actions, for any learner.
 
 The action is a skill: an option of some control steps, in which the frozen policy takes its mode actions. What is left
-to learn is which skill when: the hierarchical setting of the paper, whose meta-controller is one such learner.
+to learn is which skill when, by a high-level policy: the paper's hierarchical setting, and its meta-controller.
 """
 
 from typing import Any

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Key
 
-from wanderlust.downstream.controllers.learners import ControllerLearner, follow_moments, show
+from wanderlust.downstream.controllers.learners import ControllerLearner, normalised, update_moments
 from wanderlust.downstream.controllers.options import (
     Choice,
     ControlledSkills,
@@ -43,7 +43,7 @@ def controlled_policy(parts: Setup, learner: ControllerLearner, mode: bool = Tru
 
     def choose(skilled: ControlledSkills, seen: Array, key: Key[Array, ""]) -> Choice:
         policy, statistics = skilled.controller
-        return learner.choose(policy, show(statistics, seen), None if mode else key)
+        return learner.choose(policy, normalised(statistics, seen), None if mode else key)
 
     return over_skills(parts, choose, learner.option_length)
 
@@ -94,7 +94,7 @@ def make_epoch(parts: Setup, setup: TaskSetup, learner: ControllerLearner) -> Ep
             training.learner, training.memory, of_seeds, training.statistics, keys
         )
         # only now: what was chosen was chosen by what the old ones showed
-        statistics = jax.vmap(partial(follow_moments, rate=setting.statistics_rate))(
+        statistics = jax.vmap(partial(update_moments, rate=setting.statistics_rate))(
             training.statistics, of_seeds.seen, of_seeds.valid
         )
         earned, steps = jnp.mean(returns(decisions), axis=1), jnp.sum(decisions.steps, axis=(0, 2))

@@ -24,12 +24,12 @@ from wanderlust.train import Setup
 from wanderlust.train.rollout import all_worlds
 
 
-def show(moments: Moments, seen: Float[Array, "*batch seen"]) -> Float[Array, "*batch seen"]:
+def normalised(moments: Moments, seen: Float[Array, "*batch seen"]) -> Float[Array, "*batch seen"]:
     """Observations as the networks see them."""
     return moments.normalise(seen, in_root=1e-8)
 
 
-def follow_moments(
+def update_moments(
     moments: Moments, seen: Float[Array, "decisions worlds seen"], valid: Bool[Array, "decisions worlds"], rate: float
 ) -> Moments:
     """The moments after all these observations.
@@ -80,7 +80,7 @@ class SacLearner:
         def step(state: SacState, key: Key[Array, ""]) -> tuple[SacState, Metrics]:
             draw, noise = jax.random.split(key)
             batch: Any = replays.take(kept, _rows(kept, draw, setting.batch, self.decisions))
-            batch = batch._replace(obs=show(moments, batch.obs), next_obs=show(moments, batch.next_obs))
+            batch = batch._replace(obs=normalised(moments, batch.obs), next_obs=normalised(moments, batch.next_obs))
             state, metrics = self.algorithm.update(state, batch, noise)
             return self.algorithm.move_targets(state) if config.target_update == "step" else state, metrics
 
@@ -113,7 +113,7 @@ class PpoLearner:
     def learn(
         self, state: PpoState, memory: Any, decisions: Decisions, moments: Moments, key: Key[Array, ""]
     ) -> tuple[PpoState, Any, Metrics]:
-        seen, seen_next = show(moments, decisions.seen), show(moments, decisions.seen_next)
+        seen, seen_next = normalised(moments, decisions.seen), normalised(moments, decisions.seen_next)
         over = decisions.terminated | decisions.truncated  # as in SAC, no value is expected beyond the time limit
         action, log_prob = decisions.choice.note
         rollouts = Episodes(seen, action, log_prob, decisions.reward, seen_next, over, over)

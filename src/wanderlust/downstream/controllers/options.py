@@ -173,10 +173,9 @@ def make_option_rollout(setup: TaskSetup, policy: HighLevelPolicy, paths: bool =
 
     @jax.jit
     def record(seen: Array, choice: Choice, before: OptionState, after: OptionState, path: Any) -> Decisions:
-        result, seeds = after.result, len(seen)
-        of_all = (result.reward, result.terminated, result.truncated, before.running, after.steps)
-        reward, terminated, truncated, valid, steps = (by_seed(x, seeds) for x in of_all)
-        return Decisions(seen, choice, reward, look(after, seeds), terminated, truncated, valid, steps, path)
+        result, valid, steps = by_seed((after.result, before.running, after.steps), len(seen))
+        ends = result.terminated, result.truncated
+        return Decisions(seen, choice, result.reward, look(after, len(seen)), *ends, valid, steps, path)
 
     step = Step(act, follow, running=lambda carry: bool(np.any(carry[0].running)))
     unroll, steps = make_unroll(setup.engine, step, on_host), jnp.arange(policy.option_length)

@@ -2,7 +2,6 @@
 
 import dataclasses
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -65,7 +64,7 @@ def reach(
         "legs": legs,
         "path": [[round(x, 4) for x in p] for p in path],
     }
-    write_json(reach_folder(run) / "reach.json", result)
+    write_json(run.results / "reach" / "reach.json", result)
     return result
 
 
@@ -75,11 +74,6 @@ def act_towards(
     """The mode actions of the skills towards the goals of a batch of worlds."""
     obs = jax.vmap(parts.world.observe)(state)
     return train.actions(parts, learned.policy, obs, choose_skill(parts, learned, obs, goal))
-
-
-def reach_folder(run: Run) -> Path:
-    """Where paths to goals are kept."""
-    return run.results / "reach"
 
 
 def _check(run: Run, goals: list[tuple[float, ...]], radius: float, limit: int, seed: int) -> None:

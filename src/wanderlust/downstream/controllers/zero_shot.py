@@ -56,27 +56,18 @@ def follow(parts: Setup, learned: Learned, task: GoalTask, episodes: int, key: K
 # --- what the skills' own speed allows --------------------------------------------------------------------------------
 
 
-class ReachBound(NamedTuple):
-    """How far skills get in the time that a goal has, and which share of the goals that covers."""
+def within_reach(task: GoalTask, speed: float, draws: int = 100_000) -> dict[str, float]:
+    """Which goals a body could reach that goes straight there at this speed, in metres per control step.
 
-    speed: float
-    """Metres per control step, as the crow flies: of whole episodes, or of their first steps."""
-    distance: float
-    """speed x time + radius."""
-    share: float
-    """Of the goals: those no farther away than that."""
-    bound: float
-    """What an episode would earn that reaches exactly these."""
-
-
-def within_reach(task: GoalTask, speed: float, draws: int = 100_000) -> ReachBound:
-    """Which goals a body could reach that goes straight there at this speed: a share of goals as they are drawn."""
+    `distance` is speed x time + radius, `share` that of the goals, as they are drawn, which are no farther away, and
+    `bound` what an episode would earn that reaches exactly these.
+    """
     here = jnp.zeros(1 + max(task.position_dims))
     keys = jax.random.split(jax.random.key(0), draws)
     goals = np.asarray(jax.jit(jax.vmap(lambda key: task.begin(here, key).goal))(keys))
     distance = speed * task.slot + task.radius
     share = float(np.mean(np.linalg.norm(goals, axis=1) <= distance))
-    return ReachBound(speed, distance, share, share * task.goals * task.reward)
+    return {"speed": speed, "distance": distance, "share": share, "bound": share * task.goals * task.reward}
 
 
 def skill_speed(
