@@ -26,8 +26,12 @@ from wanderlust.config import (
     to_json,
     with_changes,
 )
-from wanderlust.downstream.controllers.hierarchy import ControlledSkills, random_policy
-from wanderlust.downstream.controllers.options import make_option_rollout, set_up_task
+from wanderlust.downstream.controllers.options import (
+    ControlledSkills,
+    make_option_rollout,
+    random_policy,
+    set_up_task,
+)
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs.engines.formula import JaxEngine
 from wanderlust.envs.spec import EnvSpec, Transition
@@ -558,7 +562,7 @@ def test_goals_stand_for_a_block_where_a_controller_holds_skills():
     of_all = learned_files.load_learner(run, parts)[1]
     game = set_up_task(parts, make_task("point-goal", goal_range=1000.0, radius=1e-3, slot=10))
     play = make_option_rollout(game, random_policy(parts, hold), paths=True)
-    turns = jax.device_get(play(ControlledSkills((), of_all), jax.random.split(KEY, 1), 4))
+    turns = jax.device_get(play(ControlledSkills(of_all), jax.random.split(KEY, 1), 4))
     for turn in range(2):
         position, z = turns.seen[turn, 0, :, :2], turns.choice.skill[turn, 0]
         for step in range(hold):
