@@ -38,7 +38,7 @@ def linear_in_z(parts: train.Setup, actor: Any) -> dict[str, list[float]]:
     skill = train.sample_skills(parts, skill_keys, EPISODES)
     shares = {}
     for name in ("mode", "sampled"):
-        played = jax.device_get(train.make_player(parts, mode=name == "mode")(actor, skill, play_keys))
+        played = jax.device_get(train.make_skill_rollout(parts, mode=name == "mode")(actor, skill, play_keys))
         shares[name] = [linear_share(z, obs[-1]) for z, obs in zip(skill, played.obs, strict=True)]
     return shares
 

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from wanderlust import train
-from wanderlust.downstream.controllers.options import make_option_rollout, returns, set_up_task
+from wanderlust.downstream.controllers.options import ControlledSkills, make_option_rollout, returns, set_up_task
 from wanderlust.downstream.controllers.zero_shot import zero_shot_policy
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs import devices
@@ -75,9 +75,9 @@ def main(out: Path, name: str, episodes: int = 200) -> None:
     devices.prepare(1)
     source, task = open_run(name), make_task("ant-multi-goals")
     parts = train.assemble(dataclasses.replace(source.config, engine="c"))
-    player = jax.tree.map(lambda x: x[:1], load_learner(source, parts)[1])
+    skilled = ControlledSkills(jax.tree.map(lambda x: x[:1], load_learner(source, parts)[1]))
     keys = jax.random.split(jax.random.key(SEED), 1)
-    decisions = make_option_rollout(set_up_task(parts, task, "c"), zero_shot_policy(parts))(player, keys, episodes)
+    decisions = make_option_rollout(set_up_task(parts, task, "c"), zero_shot_policy(parts))(skilled, keys, episodes)
     seen, reward, valid = (np.asarray(x)[:, 0] for x in (decisions.seen, decisions.reward, decisions.valid))
     goals: list[Goal] = []
     for n in range(episodes):

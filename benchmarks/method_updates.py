@@ -21,6 +21,7 @@ from wanderlust.envs import devices
 from wanderlust.methods import DESCRIPTIONS
 from wanderlust.methods.ibol.ibol import IbolConfig
 from wanderlust.runs import run
+from wanderlust.train.state import example
 from wanderlust.train.update import learn_all
 from wanderlust_experiments.bench.measure import interleaved
 from wanderlust_experiments.bench.updates import UpdateWorkload
@@ -37,7 +38,7 @@ class TrajectoryUpdates:
         parts = train.assemble(dataclasses.replace(config, schedule=schedule))
         self._state, self.per_call = train.init(parts), steps
         shape = (schedule.steps, 1, count)
-        episodes = jax.tree.map(lambda x: _random(x, shape), train.example(parts))
+        episodes = jax.tree.map(lambda x: _random(x, shape), example(parts))
         age = jnp.broadcast_to(jnp.arange(schedule.steps)[:, None, None], shape)
         args = (episodes, age, jax.random.split(jax.random.key(0), 1))
         program = jax.jit(functools.partial(learn_all, parts))

@@ -30,8 +30,8 @@ class CompassConfig(MethodConfig):
 class Compass(EncoderMethod):
     """phi and the policy maximise the cosine between a step in phi and the skill.
 
-    `EncoderMethod` has the network, its optimiser and its update. A method with other networks is a `Method` with
-    `init`, `reward`, `update` and `restored` of its own, as `wanderlust/methods/metra.py`.
+    `EncoderMethod` has the network, its optimiser and its update. A method that learns something else is a `Method`
+    with `State`, `init`, `reward` and `update` of its own, as `wanderlust/methods/dads.py`.
     """
 
     config: CompassConfig

@@ -67,7 +67,7 @@ def _init_all(parts):
 
 train.init = state.init = _init_all
 train.make_driver = _reused(train.make_driver)
-train.make_player = probe.make_player = _reused(probe.make_player)
+train.make_skill_rollout = probe.make_skill_rollout = _reused(probe.make_skill_rollout)
 
 
 LONGEST = (

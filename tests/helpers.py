@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from wanderlust import train
 from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, method_config
+from wanderlust.envs import Engine
 from wanderlust.envs.base import WorldState
 from wanderlust.envs.worlds.point import PointConfig
 
@@ -48,7 +50,13 @@ def tiny_config(
     return dataclasses.replace(config, **nested, **top)
 
 
-class Outside:
+def one_seed_rollout(parts: Any, policy: Any, skill: Any, key: Any, mode: bool = True) -> Any:
+    """One episode per skill under one seed's policy, from the origin."""
+    one = jax.tree.map(lambda x: x[None], (policy, skill, key))
+    return jax.tree.map(lambda x: x[0], train.make_skill_rollout(parts, mode)(*one))
+
+
+class Outside(Engine):
     """An engine that cannot be compiled; its worlds are PointEnv's."""
 
     name, compiles = "c", False
@@ -60,12 +68,6 @@ class Outside:
         assert isinstance(action, np.ndarray)
         self.calls += 1
         return jax.device_get(self.engine.step(state, jnp.asarray(action)))
-
-    def check(self):
-        pass
-
-    def for_callers(self, count):
-        return self
 
 
 def body_state(qpos: Any, qvel: Any, sensors: int = 0) -> WorldState:

@@ -94,7 +94,7 @@ def start_run(config: RunConfig, out: Path | str | None = None, begin_with: Path
 
 def open_to_resume(path: Path | str, engine: EngineName | None = None) -> Run:
     """Open a run to go on with it, on its own engine or on another."""
-    return stages.resume(Path(path), engine)
+    return loop.resume(Path(path), engine)
 
 
 def train(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:

@@ -15,7 +15,7 @@ from trained import copy_of, trained
 from wanderlust import train
 from wanderlust.downstream.controllers.reach import reach
 from wanderlust.downstream.controllers.zero_shot import choose_skill, follow
-from wanderlust.downstream.tasks import GoalState, GoalTask, point_goal, point_multi_goals
+from wanderlust.downstream.tasks import GoalState, GoalTask, make_task
 from wanderlust.errors import UserError
 from wanderlust.report.plots import draw_reach
 from wanderlust.runs.learned import Learned
@@ -24,13 +24,22 @@ KEY = jax.random.key(0)
 FAR = jnp.array([1000.0, 1000.0])
 
 
-def at(goal: tuple[float, float], clock: int, started: bool = True) -> GoalState:
-    return GoalState(jnp.array(goal), jnp.int32(clock), jnp.array(started))
+def point_goal(goal_range, **changes):
+    return make_task("point-goal", goal_range=goal_range, **changes)
 
 
-def step(task: GoalTask, state: GoalState, position) -> tuple[GoalState, float, bool]:
-    state, score = task.step(state, jnp.asarray(position, jnp.float32), KEY)
-    return state, float(score.reward), bool(score.over)
+def point_multi_goals(goal_range):
+    return make_task("point-multi-goals", goal_range=goal_range)
+
+
+def at(goal: tuple[float, float], clock: int) -> GoalState:
+    return GoalState(jnp.array(goal), jnp.int32(clock))
+
+
+def step(task: GoalTask, state: GoalState, position, age: int = 2) -> tuple[GoalState, float, bool]:
+    """Control step number `age` of an episode."""
+    state, score = task.step(state, jnp.asarray(position, jnp.float32), jnp.int32(age), KEY)
+    return state, float(score.reward), bool(score.terminated | score.truncated)
 
 
 def test_the_paper_s_tasks():
@@ -47,7 +56,6 @@ def test_a_single_goal_is_drawn_around_the_origin():
     assert np.all(goals.max(axis=0) > 6.9)
     assert np.all(goals.min(axis=0) < -6.9)
     np.testing.assert_allclose(goals.mean(axis=0), 0, atol=0.4)
-    assert not np.any(drawn.started)
     assert not np.any(drawn.clock)
 
 
@@ -72,9 +80,9 @@ def test_distance_is_euclidean():
 
 def test_the_first_step_never_pays():
     task = point_multi_goals(10)
-    begun = at((0.0, 0.0), 0, started=False)
-    state, reward, over = step(task, begun, (0.0, 0.0))
-    assert (reward, over, int(state.clock), bool(state.started)) == (0.0, False, 1, True)
+    begun = at((0.0, 0.0), 0)
+    state, reward, over = step(task, begun, (0.0, 0.0), age=1)
+    assert (reward, over, int(state.clock)) == (0.0, False, 1)
     np.testing.assert_array_equal(state.goal, begun.goal)  # nor does it use the goal up
     assert step(task, state, (0.0, 0.0))[1] == 1.0  # the second does
 
@@ -112,8 +120,9 @@ def test_the_most_an_episode_pays_is_one_reward_per_goal():
     task = dataclasses.replace(point_multi_goals(5), reward=2.5)
     state, total, over, steps = task.begin(jnp.zeros(2), KEY), 0.0, False, 0
     while not over:
-        state, reward, over = step(task, state, state.goal)
-        total, steps = total + reward, steps + 1
+        steps += 1
+        state, reward, over = step(task, state, state.goal, age=steps)
+        total += reward
     assert (total, steps) == (4 * 2.5, 5)
 
 
@@ -183,7 +192,7 @@ def test_reaching_goals_in_order(tmp_path, monkeypatch):
     run = copy_of(trained(), tmp_path / "run")
 
     def perfect(parts, learned, state, goal):
-        return jnp.clip(goal - state.physics, -1, 1), goal
+        return jnp.clip(goal - state.physics, -1, 1)
 
     monkeypatch.setattr("wanderlust.downstream.controllers.reach.act_towards", perfect)
     result = reach(run, [(12.0, 4.0), (11.5, 4.0), (-100.0, 4.0), (0.0, 4.0)], radius=1.0, limit=30)

@@ -18,8 +18,8 @@ import wanderlust  # noqa: F401 - registers the tasks
 from helpers import qpos_of
 from wanderlust.downstream import episodes
 from wanderlust.downstream.tasks import TASKS, GoalState, make_task
-from wanderlust.downstream.tasks.hurdles import BARS, HurdleState, back_foot_x
-from wanderlust.downstream.tasks.turns import TurnState, heading
+from wanderlust.downstream.tasks.hurdles import BARS, back_foot_x
+from wanderlust.downstream.tasks.turns import heading
 from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.mjcf import muted
 from wanderlust.envs.worlds.body import BodyConfig
@@ -41,11 +41,10 @@ def program(name):
     return jax.jit(TASKS[name].step)
 
 
-def step(name, state, obs, key=KEY):
-    """The next state, the reward, and how the episode ends: "done", "time" or not."""
-    state, score = program(name)(state, jnp.asarray(obs, jnp.float32), key)
+def step(name, state, obs, age=2):
+    """The state after control step number `age`, the reward, and how the episode ends: "done", "time" or not."""
+    state, score = program(name)(state, jnp.asarray(obs, jnp.float32), jnp.int32(age), KEY)
     assert not (score.terminated and score.truncated)
-    assert bool(score.over) == bool(score.terminated | score.truncated)
     return state, float(score.reward), "done" if score.terminated else "time" if score.truncated else None
 
 
@@ -82,7 +81,7 @@ def test_a_task_and_its_world_fit(name):
     obs = jnp.zeros(SIZES[task.env]).at[3 % SIZES[task.env]].set(1.0)
     state = jax.eval_shape(task.begin, obs, KEY)
     assert jax.eval_shape(task.observe, state, obs).shape == (task.entries,)
-    after, score = jax.eval_shape(task.step, state, obs, KEY)
+    after, score = jax.eval_shape(task.step, state, obs, jnp.int32(1), KEY)
     assert after == state  # so that a compiled program can carry it
     assert [(x.shape, x.dtype) for x in score] == [((), jnp.float32), ((), bool), ((), bool)]
 
@@ -143,8 +142,8 @@ def standing(x, y, env="ant"):
     return obs
 
 
-def goal_at(x, y, clock, started=True):
-    return GoalState(jnp.array([x, y], jnp.float32), jnp.int32(clock), jnp.array(started))
+def goal_at(x, y, clock):
+    return GoalState(jnp.array([x, y], jnp.float32), jnp.int32(clock))
 
 
 @pytest.mark.parametrize("name", ["ant-goal", "humanoid-goal"])
@@ -160,7 +159,7 @@ def test_a_single_goal(name):
     assert step(name, goal_at(0, 0, 7), edge)[1:] == (10.0, "done")
     state, reward, end = step(name, goal_at(0, 0, 7), beyond)
     assert (reward, end, int(state.clock)) == (0.0, None, 8)
-    state, reward, end = step(name, goal_at(0, 0, 0, started=False), here)
+    state, reward, end = step(name, goal_at(0, 0, 0), here, age=1)
     assert (reward, end) == (0.0, None)  # never in the first step
     assert step(name, state, here)[1:] == (10.0, "done")  # but in the second
     assert step(name, goal_at(0, 0, task.horizon - 1), here)[1:] == (10.0, "done")
@@ -218,8 +217,8 @@ def facing(quaternion):
     return obs
 
 
-def turn_to(target, age=1):
-    return TurnState(jnp.asarray(target, jnp.float32), jnp.int32(age))
+def turn_to(target):
+    return jnp.asarray(target, jnp.float32)
 
 
 def test_heading_is_the_rotation_about_z():
@@ -251,8 +250,7 @@ def test_rotation_pays_near_the_heading(target, yaw, pays):
         "ant-rotation", turn_to([math.cos(target), math.sin(target)]), facing(turned((0, 0, 1), yaw))
     )
     assert (reward, end) == ((10.0, "done") if pays else (0.0, None))
-    assert int(state.age) == 2
-    np.testing.assert_allclose(state.target, [math.cos(target), math.sin(target)], atol=1e-6)  # never redrawn
+    np.testing.assert_allclose(state, [math.cos(target), math.sin(target)], atol=1e-6)  # never redrawn
 
 
 REACH = 2 * math.degrees(math.asin(math.sqrt(0.3)))
@@ -271,12 +269,12 @@ def test_quaternion_pays_within_66_degrees_whatever_the_sign(degrees, pays, sign
 @pytest.mark.parametrize(("name", "target"), [("ant-rotation", [1, 0]), ("ant-quaternion", [1, 0, 0, 0])])
 def test_turns_are_not_paid_at_once_and_end_in_time(name, target):
     here, away = facing(turned((0, 0, 1), 0.0)), facing(turned((0, 0, 1), math.pi / 2))
-    state, reward, end = step(name, turn_to(target, 0), here)
+    state, reward, end = step(name, turn_to(target), here, age=1)
     assert (reward, end) == (0.0, None)
     assert step(name, state, here)[1:] == (10.0, "done")
-    assert step(name, turn_to(target, 198), away)[1:] == (0.0, None)
-    assert step(name, turn_to(target, 199), away)[1:] == (0.0, "time")
-    assert step(name, turn_to(target, 199), here)[1:] == (10.0, "done")
+    assert step(name, turn_to(target), away, age=199)[1:] == (0.0, None)
+    assert step(name, turn_to(target), away, age=200)[1:] == (0.0, "time")
+    assert step(name, turn_to(target), here, age=200)[1:] == (10.0, "done")
 
 
 def test_targets_of_turns_are_uniform():
@@ -346,11 +344,11 @@ def test_passing_bars_pays(before, after, pays):
 def test_a_run_over_all_bars():
     task = TASKS["cheetah-hurdle"]
     state = jax.jit(task.begin)(jnp.asarray(foot_at(FOOT), jnp.float32), KEY)
-    assert int(state.remaining) == 7
+    assert int(state) == 7
     total, end, steps = 0.0, None, 0
     while end is None:
         steps += 1
-        state, reward, end = step("cheetah-hurdle", state, foot_at(FOOT + 0.2 * steps))
+        state, reward, end = step("cheetah-hurdle", state, foot_at(FOOT + 0.2 * steps), age=steps)
         total += reward
     assert (total, end, steps) == (7.0, "time", 200)
 
@@ -359,9 +357,7 @@ def test_a_run_over_all_bars():
     ("foot", "following"), [(-0.6, 3), (2.9, 3), (3.1, 7), (26.5, 27), (27.5, 15), (-2.0, -1), (-40.0, -15)]
 )
 def test_the_next_bar_is_observed(foot, following):
-    seen = jax.jit(TASKS["cheetah-hurdle"].observe)(
-        HurdleState(jnp.int32(0), jnp.int32(0)), jnp.asarray(foot_at(foot), jnp.float32)
-    )
+    seen = jax.jit(TASKS["cheetah-hurdle"].observe)(jnp.int32(0), jnp.asarray(foot_at(foot), jnp.float32))
     np.testing.assert_allclose(seen, [following, abs(following - foot)], atol=1e-5)
 
 
@@ -414,8 +410,8 @@ def test_warp_has_room_for_bodies_that_tumble_among_bars():
 
 def test_a_fall_ends_an_episode_and_takes_no_reward_away():
     world, task = make_world(BodyConfig("humanoid")), TASKS["humanoid-goal"]
-    begun = jax.jit(lambda: episodes.begin(world, task, KEY))()
-    task_state = begun.task._replace(goal=jnp.zeros(2), started=jnp.array(True))
+    begun = jax.jit(lambda: episodes.begin(world, task, KEY))()._replace(age=jnp.int32(1))
+    task_state = begun.task._replace(goal=jnp.zeros(2))
     advance = jax.jit(lambda e, after: episodes.advance(world, task, e, after))
     for height, away, expected in (
         (1.4, 9.0, (0, False, False, False)),
@@ -426,7 +422,7 @@ def test_a_fall_ends_an_episode_and_takes_no_reward_away():
         after = begun.body._replace(physics=begun.body.physics.at[1].set(away).at[3].set(height))
         episode, outcome = advance(begun._replace(task=task_state), after)
         assert (outcome.reward, outcome.terminated, outcome.truncated, outcome.fell) == expected
-        assert not outcome.broken and int(episode.age) == 1
+        assert not outcome.broken and int(episode.age) == 2
     last = begun._replace(task=task_state._replace(clock=jnp.int32(999)))
     fallen = begun.body._replace(physics=begun.body.physics.at[1].set(9.0).at[3].set(0.5))
     assert advance(last, fallen)[1][1:4] == (True, False, True)  # a fall in the last step is a fall
@@ -435,7 +431,7 @@ def test_a_fall_ends_an_episode_and_takes_no_reward_away():
 def test_a_breakdown_truncates_where_numbers_end():
     world, task = make_world(BodyConfig("ant")), TASKS["ant-goal"]
     begun = jax.jit(lambda: episodes.begin(world, task, KEY))()
-    begun = begun._replace(task=begun.task._replace(started=jnp.array(True), goal=begun.body.physics[1:3]))
+    begun = begun._replace(task=begun.task._replace(goal=begun.body.physics[1:3]), age=jnp.int32(1))
     after = begun.body._replace(physics=begun.body.physics.at[-11].set(jnp.nan))
     episode, outcome = jax.jit(lambda: episodes.advance(world, task, begun, after))()
     assert (outcome.reward, outcome.terminated, outcome.truncated, outcome.fell) == (0, False, True, False)

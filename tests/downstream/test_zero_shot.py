@@ -8,15 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_dads import affine, moments, state_of
-from test_goals import IDLE, PERFECT
+from test_goals import IDLE, PERFECT, point_goal, point_multi_goals
 
 from helpers import Outside, tiny_config
 from wanderlust import train
 from wanderlust.downstream import request, solve
 from wanderlust.downstream.controllers import planning, zero_shot
-from wanderlust.downstream.controllers.options import make_option_rollout, returns, set_up_task
+from wanderlust.downstream.controllers.options import ControlledSkills, make_option_rollout, returns, set_up_task
 from wanderlust.downstream.controllers.zero_shot import follow, skill_speed, within_reach
-from wanderlust.downstream.tasks import GOAL_TASKS, make_task, point_goal, point_multi_goals
+from wanderlust.downstream.tasks import TASKS, GoalTask, make_task
 from wanderlust.methods.dads import DadsConfig
 from wanderlust.methods.lsd import Lsd
 from wanderlust.methods.skills import ContinuousSkills
@@ -62,7 +62,7 @@ def test_a_task_is_played_with_the_method_s_own_choice(method):
     learned = Learned(state.sac.policy, state.method)
     setup = set_up_task(parts, make_task("point-goal", slot=5, radius=0.01))
     rollout = make_option_rollout(setup, zero_shot.zero_shot_policy(parts), paths=True)
-    decisions = jax.jit(lambda learned, keys: rollout(learned, keys, 3))(learned, KEY[None])
+    decisions = jax.jit(lambda skilled, keys: rollout(skilled, keys, 3))(ControlledSkills(learned), KEY[None])
     skill = decisions.choice.skill[:, 0]
     if method == "diayn":  # what the discriminator expects at the goal, wherever the body is
         guess = jax.vmap(jax.tree.map(lambda x: x[0], learned.method).encoder)
@@ -80,14 +80,14 @@ def test_a_task_is_played_with_the_method_s_own_choice(method):
 
 def test_the_bound_counts_the_goals_within_speed_times_time_and_the_radius():
     reach = within_reach(point_goal(10.0, radius=2.0), speed=0.05)
-    assert reach.distance == pytest.approx(0.05 * 100 + 2)
-    assert reach.share == pytest.approx(math.pi * 7**2 / 20**2, abs=0.01)  # a disc in a square
-    assert reach.bound == pytest.approx(reach.share)
+    assert reach["distance"] == pytest.approx(0.05 * 100 + 2)
+    assert reach["share"] == pytest.approx(math.pi * 7**2 / 20**2, abs=0.01)  # a disc in a square
+    assert reach["bound"] == pytest.approx(reach["share"])
     several = within_reach(make_task("ant-multi-goals"), speed=0.1)
-    assert several.distance == pytest.approx(0.1 * 50 + 3)
-    assert several.share == pytest.approx(math.pi * 8**2 / 30**2, abs=0.01)
-    assert several.bound == pytest.approx(10 * several.share)
-    assert within_reach(point_goal(10.0), 1.0).share == 1.0
+    assert several["distance"] == pytest.approx(0.1 * 50 + 3)
+    assert several["share"] == pytest.approx(math.pi * 8**2 / 30**2, abs=0.01)
+    assert several["bound"] == pytest.approx(10 * several["share"])
+    assert within_reach(point_goal(10.0), 1.0)["share"] == 1.0
 
 
 def test_speed_is_displacement_over_time():
@@ -118,7 +118,9 @@ def test_ant_follows_goals_on_the_engine_c(tmp_path):
     assert 0.1 < result["speed_bound"]["speed"] < 1.0
     assert result["start_bound"]["speed"] < 0.8 * result["speed_bound"]["speed"]  # it takes time to get going
     paths = ArrayFile(request.result_folder(entry, task.name, "zero-shot") / "paths.safetensors")
-    assert paths.read("position").shape == (25, 2, 4, 2) and {t.entries for t in GOAL_TASKS} == {2}
+    assert paths.read("position").shape == (25, 2, 4, 2) and {
+        t.entries for t in TASKS.values() if isinstance(t, GoalTask)
+    } == {2}
 
 
 # --- planning --------------------------------------------------------------------------------------------------------
@@ -144,7 +146,7 @@ def test_rewards_are_distances_in_metres_along_the_foreseen_course(view):
     assert std == pytest.approx(2.0)
     obs, goal = jnp.array([[1.0, 2.0]]), jnp.array([[4.0, 6.0]])
     tried = jnp.array([[[0.0, 0.0], [2.0, 0.0]]])
-    got = jax.jit(lambda: planning.rewards(parts, parts.method, state, obs, goal, tried, 3))()
+    got = jax.jit(lambda: planning.rewards(parts, state, obs, goal, tried, 3))()
     there = [math.hypot(3 - std * t, 4) for t in (1, 2, 3)]
     np.testing.assert_allclose(got, [[-15.0, -sum(there)]], rtol=1e-3)
 
@@ -155,7 +157,7 @@ def test_a_plan_leads_to_the_goal():
     obs = jnp.zeros((3, 2))
     # far away: as far as skills go
     goal = jnp.array([[900.0, -900.0], [900.0, 0.0], [0.0, 0.0]]) * std
-    skill = np.asarray(jax.jit(lambda key: planning.refined(parts, parts.method, state, obs, goal, key))(KEY))
+    skill = np.asarray(jax.jit(lambda key: planning.refined(parts, state, obs, goal, key))(KEY))
     np.testing.assert_allclose(skill[0], [2.0, -2.0], atol=0.15)
     assert skill[1, 0] > 1.8 and abs(skill[1, 1]) < 0.8
     assert np.linalg.norm(skill[2]) < 0.5  # staying is best
@@ -166,7 +168,7 @@ def test_the_best_of_discrete_skills_is_found():
     policy = planning.planning_policy(parts)
     assert policy.option_length == 10
     seen = jnp.array([[0.0, 0.0, 0.0, 9.0], [0.0, 0.0, -9.0, 1.0], [5.0, 5.0, 9.0, 5.5]])
-    skill = jax.jit(lambda key: policy.choose(Learned((), state), seen, key).skill)(KEY)
+    skill = jax.jit(lambda key: policy.choose(ControlledSkills(Learned((), state)), seen, key).skill)(KEY)
     assert np.argmax(skill, axis=1).tolist() == [1, 2, 0]
 
 
@@ -176,6 +178,6 @@ def test_dads_plans_its_way_through_a_task():
     policy = dataclasses.replace(planning.planning_policy(parts), act=lambda _, obs, skill: skill)
     setup = set_up_task(parts, make_task("point-goal", goal_range=20.0))
     rollout = make_option_rollout(setup, policy)
-    parameters = Learned((), jax.tree.map(lambda x: x[None], state))
-    earned = returns(jax.jit(lambda keys: rollout(parameters, keys, 20))(KEY[None]))
+    skilled = ControlledSkills(Learned((), jax.tree.map(lambda x: x[None], state)))
+    earned = returns(jax.jit(lambda keys: rollout(skilled, keys, 20))(KEY[None]))
     assert np.mean(earned) == 1.0

@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import pytest
 
+from helpers import one_seed_rollout
 from wanderlust import train
 from wanderlust.config import MethodConfig, SkillConfig
 from wanderlust.methods.base import Method
@@ -15,6 +16,7 @@ from wanderlust.methods.lsd import Lsd
 from wanderlust.methods.skills import DiscreteSkills, SkillSpace
 from wanderlust.recipes import get_recipe
 from wanderlust.rl.nets import GLOROT_UNIFORM, init_mlp
+from wanderlust.train.drivers import FusedDriver
 
 SEEDS, FEW, COUNT = 4, 2, 16
 
@@ -79,7 +81,7 @@ def stretch(request):
         image = parts.method.represent(method, x) - parts.method.represent(method, y)
         return jnp.max(jnp.linalg.norm(image, axis=1) / jnp.linalg.norm(x - y, axis=1))
 
-    advance, state = train.FusedDriver(parts), train.init(parts)
+    advance, state = FusedDriver(parts), train.init(parts)
     seen = [worst(state.learner.method)]
     for _ in range(5):
         state, _ = advance(state, 50)
@@ -115,12 +117,12 @@ def directions(request):
     parts = train.assemble(small(SkillConfig("discrete", COUNT), start_range=0.0, seeds=SEEDS))
     skills = request.param(COUNT)
     parts = dataclasses.replace(parts, skills=skills, method=Lsd(parts.config.method, skills))
-    state, _ = train.FusedDriver(parts)(train.init(parts), 150)
+    state, _ = FusedDriver(parts)(train.init(parts), 150)
 
     @jax.jit
     @jax.vmap
     def ends(policy):
-        obs = train.rollout(parts, policy, skills.all(), jax.random.key(0)).obs
+        obs = one_seed_rollout(parts, policy, skills.all(), jax.random.key(0)).obs
         return obs[-1] - obs[0]
 
     moved = np.asarray(ends(state.learner.sac.policy))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers import tiny_config
+from helpers import one_seed_rollout, tiny_config
 from trained import copy_of, trained
 from wanderlust import train
 from wanderlust.cli import reports
@@ -403,7 +403,7 @@ def test_four_skills_find_the_four_corners():
     @jax.vmap
     def steps(learner):
         """The mean step of each skill, and the one foreseen, which is the same everywhere."""
-        obs = train.rollout(parts, learner.sac.policy, jnp.eye(4), jax.random.key(0)).obs
+        obs = one_seed_rollout(parts, learner.sac.policy, jnp.eye(4), jax.random.key(0)).obs
         moved = parts.view.for_method(obs[-1]) - parts.view.for_method(obs[0])
         return moved / (len(obs) - 1), parts.method.predict(learner.method, jnp.zeros((4, 2)), jnp.eye(4))
 

@@ -318,7 +318,7 @@ def test_a_run_stopped_in_every_stage_ends_as_one_that_was_not(whole, tmp_path, 
     # Ctrl-C while exploring; in the second stage, which comes after the first; in the third; and never
     for answers in ([True], [False, True], [False, False, True], [False]):
         pressed = iter(answers)
-        ended.append(stages.train_run(stages.resume(run.path), quiet=True))
+        ended.append(stages.train_run(loop.resume(run.path), quiet=True))
         assert next(pressed, None) is None
         if len(ended) < 3:
             assert not run.checkpoints()
@@ -454,7 +454,7 @@ def test_on_point_exploration_covers_more_than_chance_and_skills_reach_their_cod
 
     explored, _ = train.make_driver(explorer)(train.init(explorer), 120)
     skill = train.sample_skills(explorer, key, 200)
-    played = train.make_player(explorer, mode=False)(explored.learner.sac.policy, skill, key)
+    played = train.make_skill_rollout(explorer, mode=False)(explored.learner.sac.policy, skill, key)
     covered = measure_coverage(np.asarray(played.obs[0]))
     random = np.random.default_rng(0).uniform(-1, 1, (10, 200, 2)).cumsum(axis=0)
     assert covered > 1.5 * measure_coverage(random) > 100
@@ -470,7 +470,7 @@ def test_on_point_exploration_covers_more_than_chance_and_skills_reach_their_cod
 
     begun, method = train.init(learner), jax.jit(jax.vmap(with_goals))(found.goal[None], found.spread[None])
     learned, _ = train.make_driver(learner)(begun._replace(learner=begun.learner._replace(method=method)), 200)
-    ends = train.make_player(learner)(learned.learner.sac.policy, jnp.eye(10)[None], key).obs[0, -1]
+    ends = train.make_skill_rollout(learner)(learned.learner.sac.policy, jnp.eye(10)[None], key).obs[0, -1]
     goals = np.asarray(found.goal) * np.array(learner.world.spec.obs_std)
     assert np.linalg.norm(goals, axis=1).mean() > 2.0  # there was a way to go
     assert np.linalg.norm(ends - goals, axis=1).mean() < 0.5

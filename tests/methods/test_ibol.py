@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers import tiny_config
+from helpers import one_seed_rollout, tiny_config
 from trained import copy_of, tree
 from wanderlust import train
 from wanderlust.config import (
@@ -26,8 +26,12 @@ from wanderlust.config import (
     to_json,
     with_changes,
 )
-from wanderlust.downstream.controllers.hierarchy import ControlledSkills, random_policy
-from wanderlust.downstream.controllers.options import make_option_rollout, set_up_task
+from wanderlust.downstream.controllers.options import (
+    ControlledSkills,
+    make_option_rollout,
+    random_policy,
+    set_up_task,
+)
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs.engines.formula import JaxEngine
 from wanderlust.envs.spec import EnvSpec, Transition
@@ -57,10 +61,11 @@ from wanderlust.runs.learned import Learned
 from wanderlust.runs.publish import TOLERATED, publish
 from wanderlust.runs.run import Run
 from wanderlust.sweeps.local import shared_config
-from wanderlust.train import stages
+from wanderlust.train import loop, stages
 from wanderlust.train.autoreset import drift
+from wanderlust.train.drivers import FusedDriver, SplitDriver
 from wanderlust.train.probe import make_episodes
-from wanderlust.train.rollout import set_goals
+from wanderlust.train.state import behaviour_policy
 from wanderlust_experiments import coverage
 
 KEY = jax.random.key(0)
@@ -395,7 +400,7 @@ def lower(made: RunConfig) -> RunConfig:
 
 
 def assert_drivers_agree(parts: train.Setup) -> train.TrainState:
-    one, other = (driver(parts)(train.init(parts), 2) for driver in (train.FusedDriver, train.SplitDriver))
+    one, other = (driver(parts)(train.init(parts), 2) for driver in (FusedDriver, SplitDriver))
     for a, b in zip(jax.tree.leaves(one[0].learner), jax.tree.leaves(other[0].learner), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
     for name, value in one[1].items():
@@ -439,7 +444,7 @@ def test_the_lower_level_is_given_the_goal_alone_and_takes_its_mode():
 
     @jax.jit
     def everything():
-        orders = set_goals(parts, actor, obs, z, None)
+        orders = train.set_subgoals(parts, actor, obs, z)
         goals = jnp.stack([learner.method.networks.skill(parts.view.for_method(o), z).mode() for o, z in rows])
         seen = [parts.view.for_policy(o) for o, _ in rows]
         by_hand = jnp.stack([actor.policy(s, g).mode() for s, g in zip(seen, goals, strict=True)])
@@ -450,7 +455,7 @@ def test_the_lower_level_is_given_the_goal_alone_and_takes_its_mode():
     np.testing.assert_allclose(orders, np.concatenate([z, goals], axis=1), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(got, by_hand, rtol=1e-4, atol=1e-6)
     assert np.abs(drawn - by_hand).max() > 1e-4
-    assert train.behaviour_policy(parts, learner).goal_policy.policy is learner.method.networks.sampling
+    assert behaviour_policy(parts, learner).goal_policy.policy is learner.method.networks.sampling
 
 
 def test_orders_are_a_skill_and_no_goal_yet():
@@ -477,7 +482,7 @@ def learned() -> Run:
 def explained(parts: train.Setup, performer) -> float:
     """The share of the variance of end positions, with drawn goals, that is linear in z: 0 if skills do not matter."""
     skill = jax.random.normal(KEY, (200, 2))
-    rollout = train.rollout(parts, performer, skill, KEY, mode=False)
+    rollout = one_seed_rollout(parts, performer, skill, KEY, mode=False)
     ends = np.asarray(rollout.obs[-1])
     inputs = np.c_[skill, np.ones(200)]
     left = ends - inputs @ np.linalg.lstsq(inputs, ends, rcond=None)[0]
@@ -557,7 +562,7 @@ def test_goals_stand_for_a_block_where_a_controller_holds_skills():
     of_all = learned_files.load_learner(run, parts)[1]
     game = set_up_task(parts, make_task("point-goal", goal_range=1000.0, radius=1e-3, slot=10))
     play = make_option_rollout(game, random_policy(parts, hold), paths=True)
-    turns = jax.device_get(play(ControlledSkills((), of_all), jax.random.split(KEY, 1), 4))
+    turns = jax.device_get(play(ControlledSkills(of_all), jax.random.split(KEY, 1), 4))
     for turn in range(2):
         position, z = turns.seen[turn, 0, :, :2], turns.choice.skill[turn, 0]
         for step in range(hold):
@@ -586,13 +591,13 @@ def assert_same_end(one: Run, other: Run) -> None:
 def test_stopped_in_either_stage_it_ends_the_same(tmp_path):
     upper = copy_of(learned(), tmp_path / "upper")
     upper.checkpoints()[100].unlink()
-    assert stages.train_run(stages.resume(upper.path), quiet=True).reason == "finished"
+    assert stages.train_run(loop.resume(upper.path), quiet=True).reason == "finished"
     assert_same_end(learned(), upper)
     below = copy_of(learned(), tmp_path / "below")
     for path in below.checkpoints().values():
         path.unlink()
     stages.runs(below)[0].checkpoints()[150].unlink()
-    assert stages.train_run(stages.resume(below.path), quiet=True).reason == "finished"
+    assert stages.train_run(loop.resume(below.path), quiet=True).reason == "finished"
     assert_same_end(learned(), below)
 
 

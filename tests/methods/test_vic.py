@@ -14,7 +14,7 @@ from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
 from wanderlust.methods.vic import Vic
 from wanderlust.recipes import get_recipe
 from wanderlust.rl.nets import MLP, Linear
-from wanderlust.train.autoreset import begin
+from wanderlust.train.autoreset import start_episodes
 
 CONFIG = MethodConfig("vic", hidden=(16,), learning_rate=1e-2)
 SCALE = 2.0
@@ -94,7 +94,7 @@ def test_other_methods_carry_nothing_along():
     parts = train.assemble(tiny_config("lsd"))
     state = jax.eval_shape(lambda: train.init(parts))
     assert state.replay.data.start == () == state.worlds.start
-    worlds = begin(parts.world, parts.skills, jax.random.key(0), 3, keeps_start=True)
+    worlds = start_episodes(parts.world, parts.skills, jax.random.key(0), 3, keeps_start=True)
     np.testing.assert_array_equal(worlds.start, jax.vmap(parts.world.observe)(worlds.state))
 
 

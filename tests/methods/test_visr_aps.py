@@ -394,7 +394,7 @@ def learned(name):
     state, metrics = train.make_driver(parts)(train.init(parts), EPOCHS)
     keys = jax.random.split(jax.random.key(0), SEEDS)
     skill = train.sample_skills(parts, keys, 200)
-    last = train.make_player(parts)(state.learner.sac.policy, skill, keys).obs[:, -1]
+    last = train.make_skill_rollout(parts)(state.learner.sac.policy, skill, keys).obs[:, -1]
     phi = jax.vmap(parts.method.represent)(state.learner.method, parts.view.for_method(last))
     own, another = (cosines(phi.reshape(-1, 2), z.reshape(-1, 2)).reshape(SEEDS, -1) for z in (skill, skill[:, ::-1]))
     return own.mean(axis=1), another.mean(axis=1), np.linalg.norm(last, axis=-1).mean(axis=1), metrics

@@ -13,9 +13,10 @@ from wanderlust.envs.spec import EnvSpec, Groups, Transition
 from wanderlust.envs.worlds.point import Point, PointConfig
 from wanderlust.methods.skills import ContinuousSkills
 from wanderlust.rl import replay as replays
-from wanderlust.train.autoreset import EnvState, autoreset, begin, begin_all, guard, no_divergence
+from wanderlust.train.autoreset import EnvState, autoreset, nan_guard, no_divergence, start_episodes
 from wanderlust.train.autoreset import transitions as record
 from wanderlust.train.probe import make_episodes
+from wanderlust.train.update import learn
 
 SKILLS = ContinuousSkills(2)
 
@@ -33,6 +34,9 @@ def collect(world, steps, seeds, count, act, ages=None):
     def flat(tree):
         return jax.tree.map(lambda x: x.reshape(seeds * count, *x.shape[2:]), tree)
 
+    def start(keys):
+        return jax.vmap(lambda key: start_episodes(world, SKILLS, key, count))(keys)
+
     def step(worlds, key):
         act_key, settle_key = jax.random.split(key)
         action = act(act_key, (seeds, count, world.spec.action_dim))
@@ -40,13 +44,14 @@ def collect(world, steps, seeds, count, act, ages=None):
         after = jax.tree.map(lambda x: x.reshape(seeds, count, *x.shape[1:]), after)
         keys = jax.random.split(settle_key, seeds)
         transition = record(world, worlds, action, after)
-        worlds = autoreset(world, worlds._replace(state=after), lambda: begin_all(world, SKILLS, keys, count))
+        done = transition.terminated | transition.truncated
+        worlds = autoreset(world, worlds._replace(state=after), done, lambda: start(keys))
         return worlds, (transition, worlds.age)
 
     @jax.jit
     def run(key):
         start_key, key = jax.random.split(key)
-        worlds = jax.vmap(lambda k: begin(world, SKILLS, k, count))(jax.random.split(start_key, seeds))
+        worlds = start(jax.random.split(start_key, seeds))
         if ages is not None:
             worlds = worlds._replace(age=jnp.asarray(ages))
         return jax.lax.scan(step, worlds, jax.random.split(key, steps))
@@ -270,7 +275,8 @@ def test_a_world_may_wait_for_the_others_when_its_episode_is_over():
     ages = []
     for _ in range(6):
         after = worlds.state._replace(physics=worlds.state.physics + 1.0)
-        worlds = autoreset(world, worlds._replace(state=after), None)
+        step = record(world, worlds, jnp.zeros((1, 2, 1)), after)
+        worlds = autoreset(world, worlds._replace(state=after), step.terminated | step.truncated, None)
         ages.append(worlds.age[0].tolist())
     # the first terminates at 3 and its age jumps to the episode's length; the second is truncated after five steps
     assert ages == [[1, 1], [2, 2], [5, 3], [5, 4], [5, 5], [5, 5]]
@@ -284,18 +290,18 @@ def test_the_first_world_that_breaks_down_is_kept_with_what_led_there(value):
     action = -place
     fine = jax.vmap(lambda _: no_divergence(Point(PointConfig())))(jnp.arange(seeds))
     running = jnp.ones((seeds, count), bool)
-    unharmed = guard(fine, before, action, before, running)
+    unharmed = nan_guard(fine, before, action, before, running)
     assert not unharmed.found.any()
     assert not unharmed.before.physics.any()  # nothing is written down as long as nothing is wrong
 
     bad = before._replace(physics=before.physics.at[1, 2, 0].set(value))
-    assert not guard(fine, before, action, bad, running.at[1, 2].set(False)).found.any()  # it only waited
-    broken = guard(fine, before, action, bad, running)
+    assert not nan_guard(fine, before, action, bad, running.at[1, 2].set(False)).found.any()  # it only waited
+    broken = nan_guard(fine, before, action, bad, running)
     assert broken.found.tolist() == [False, True]
     np.testing.assert_array_equal(broken.before.physics[1], place[1, 2])
     np.testing.assert_array_equal(broken.action[1], action[1, 2])
     bad = before._replace(physics=before.physics.at[:, 0, 0].set(value))
-    later = guard(broken, before, action, bad, running)
+    later = nan_guard(broken, before, action, bad, running)
     np.testing.assert_array_equal(later.before.physics, [place[0, 0], place[1, 2]])  # the first one stays
 
 
@@ -322,7 +328,7 @@ def test_the_time_limit_cuts_values_only_where_the_recipe_says_so(is_terminal):
         no = jnp.zeros(20, bool)
         fresh = Transition(obs, uniform(b, (20, 2)), obs + 1.0, jax.random.normal(c, (20, 2)), no, no)
         fresh = fresh._replace(terminated=no | flags[0], truncated=no | flags[1])
-        learner, metrics = train.learn(parts, state.learner, replays.append(state.replay, fresh), fresh, key)
+        learner, metrics = learn(parts, state.learner, replays.append(state.replay, fresh), fresh, key)
         return learner.sac.critics, metrics["critic_loss"]
 
     def with_flags(terminated, truncated):

@@ -116,9 +116,12 @@ def test_the_line_says_which_engine_and_why(monkeypatch):
 
 
 def test_an_engine_that_only_the_recipe_names_was_not_asked_for(gpu, capsys):
-    parts = train.assemble(ANT)
+    def advance(state, epochs):
+        return state, {}
+
+    advance.working_bytes = 0
     with progress(1, "epoch") as line:
-        loop._introduce(line, parts)
+        loop._prepare(line, train.assemble(ANT), advance, None)
     assert capsys.readouterr().err.splitlines()[0] == "engine: c (as configured)"
 
 
@@ -345,7 +348,7 @@ def test_kernels_are_loaded_before_anything_is_compiled(monkeypatch, capsys):
 
     advance.working_bytes = 0
     with progress(1, "epoch") as line:
-        loop._compile(line, parts, advance, None)
+        loop._prepare(line, parts, advance, None)
     assert order == [2 * config.schedule.worlds, 2 * loop.PROBE_EPISODES, "compile"]
     assert "loading the physics kernels (a minute the first time on this machine)" in capsys.readouterr().err
 

@@ -159,7 +159,7 @@ def test_the_joint_order_is_a_step_of_each_from_one_batch():
     state, _ = train.make_driver(parts)(state, 2)  # something to learn from
     learner, replay = jax.tree.map(lambda x: x[0], (state.learner, state.replay))
     key = jax.random.key(5)
-    learned, metrics = jax.jit(partial(train.learn, parts))(learner, replay, replay.data, key)
+    learned, metrics = jax.jit(partial(update.learn, parts))(learner, replay, replay.data, key)
 
     rewards = []
     reward_of, method_step = jax.jit(parts.method.reward), jax.jit(parts.method.update)

@@ -14,6 +14,8 @@ from wanderlust.envs.worlds.point import Point
 from wanderlust.methods.base import Method
 from wanderlust.methods.skills import make_skills
 from wanderlust.rl import replay as replays
+from wanderlust.train.drivers import FusedDriver, SplitDriver
+from wanderlust.train.update import learn as learn_epoch
 
 STEPPED = []
 
@@ -52,7 +54,7 @@ def assemble(schedule, **changes):
 def pair(request):
     """Both drivers of one configuration, two seeds, each on a device of its own in the fused one."""
     parts = assemble(request.param, seeds=2)
-    return parts, train.make_driver(parts), train.SplitDriver(parts)
+    return parts, train.make_driver(parts), SplitDriver(parts)
 
 
 def assert_same(a, b, rtol=0.0, atol=0.0):
@@ -215,7 +217,7 @@ def test_rewards_come_from_the_current_state_of_the_method(order):
         obs = jnp.tile(example, (20, 1))
         fresh = Transition(obs, obs, obs, obs, no, no)
         replay = replays.append(replays.empty(jax.tree.map(lambda x: x[0], fresh), 40), fresh)
-        return train.learn(parts, learner, replay, fresh, key)
+        return learn_epoch(parts, learner, replay, fresh, key)
 
     learner = jax.jit(lambda key: train.init_seed(parts, key).learner)(jax.random.key(0))
     seen = []
@@ -246,7 +248,7 @@ def test_one_epoch_stores_one_collection():
 def test_the_split_driver_may_choose_actions_on_another_device_than_it_learns_on():
     parts = train.assemble(tiny_config(driver="split"))
     there = jax.devices()[1]
-    drivers = train.SplitDriver(parts, 2), train.SplitDriver(parts, 2, there)
+    drivers = SplitDriver(parts, 2), SplitDriver(parts, 2, there)
     (here, here_metrics), (away, away_metrics) = (driver(train.init(parts), 3) for driver in drivers)
     unroll, chosen_at = drivers[1]._unroll, []
     drivers[1]._unroll = lambda *args: (chosen_at.append(args[1].envs.age.device), unroll(*args))[1]
@@ -263,7 +265,7 @@ def test_an_engine_that_cannot_be_compiled_needs_the_split_driver():
     parts = train.assemble(tiny_config())
     engine = dataclasses.replace(parts.engine, compiles=False)
     with pytest.raises(ValueError, match="split"):
-        train.FusedDriver(dataclasses.replace(parts, engine=engine))
+        FusedDriver(dataclasses.replace(parts, engine=engine))
 
 
 # --- looking at a learner -------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from wanderlust.config import RunConfig, SkillConfig
 from wanderlust.recipes import get_recipe
 from wanderlust.report.progress import Progress
 from wanderlust.sweeps.tables import count
+from wanderlust.train.update import each_seed, learn
 from wanderlust_experiments.bench.measure import first_call, interleaved
 
 SEEDS = (1, 4)
@@ -32,7 +33,7 @@ class UpdateWorkload:
         self._key = jax.random.split(jax.random.key(0), config.seeds)
         self._learner, self._replay = state.learner, _filled(state.replay, jax.random.key(1))
         self._fresh = jax.tree.map(lambda x: x[:, : schedule.collection], self._replay.data)
-        self._program = jax.jit(train.each_seed(functools.partial(train.learn, parts)))
+        self._program = jax.jit(each_seed(functools.partial(learn, parts)))
         self._compile_seconds = first_call(self.advance)
 
     @property

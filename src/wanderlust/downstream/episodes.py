@@ -50,7 +50,7 @@ def advance(world: World, task: Task[Any], before: Episode, after: WorldState) -
     """Go on with an episode whose world an engine has stepped to `after`. A fall ends it, and takes no reward away."""
     broken = ~sane(after)
     age = before.age + 1
-    remembered, score = task.step(before.task, world.measure(after), jax.random.fold_in(before.key, age))
+    remembered, score = task.step(before.task, world.measure(after), age, jax.random.fold_in(before.key, age))
     fell = world.terminated(after) & ~broken
     terminated = (score.terminated | fell) & ~broken
     result = StepResult(

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from wanderlust.config import SacConfig
+from wanderlust.config import SacConfig, require
 from wanderlust.downstream.controllers import hierarchy
-from wanderlust.downstream.controllers.hierarchy import Controller, ControllerTraining
 from wanderlust.downstream.controllers.learners import ControllerLearner, make_learner
 from wanderlust.downstream.controllers.options import TaskSetup
 from wanderlust.downstream.settings import ControllerSetting
@@ -25,73 +24,39 @@ PAUSED = "wanderlust-training-1"
 
 
 class SavedController(NamedTuple):
-    """Controllers of some seeds, and what they came from."""
+    """Controllers of some seeds, and how they learn."""
 
     learner: ControllerLearner
-    hold: int
     seeds: tuple[int, ...]
-    epoch: int
     recipe: str
-    controllers: Controller
-
-
-class PausedTraining(NamedTuple):
-    """A training that was interrupted, and can go on to the same end."""
-
-    saved: SavedController
-    training: ControllerTraining
+    epoch: int
     steps: int
     """Environment steps so far, per seed."""
     seconds: float
+    controllers: Any = ()
+    """A `Controller`: all that measuring needs."""
+    training: Any = ()
+    """A `ControllerTraining`: all that going on needs. Nothing where learning was at its end."""
 
 
 def save(path: Path, saved: SavedController) -> None:
-    """Write what measuring again needs: policies and statistics, not critics or memory."""
+    """Write policies and statistics, not critics or memory."""
     write_tree(path, saved.controllers, {"format": FORMAT, "facts": json.dumps(_facts(saved))})
 
 
-def pause(path: Path, paused: PausedTraining) -> None:
-    """Write all that going on needs."""
-    facts = {**_facts(paused.saved), "steps": paused.steps, "seconds": paused.seconds}
-    write_tree(path, paused.training, {"format": PAUSED, "facts": json.dumps(facts)})
+def pause(path: Path, saved: SavedController) -> None:
+    """Write a training that was interrupted, and can go on to the same end."""
+    facts = {**_facts(saved), "steps": saved.steps, "seconds": saved.seconds}
+    write_tree(path, saved.training, {"format": PAUSED, "facts": json.dumps(facts)})
 
 
-def load(path: Path, parts: Setup, setup: TaskSetup) -> SavedController:
-    """Read controllers for these skills and this task; what does not fit them is refused."""
-    if not path.is_file():
-        raise UserError(f"there is no controller {path}; leave --measure-only out to train one")
-    saved = _read(file := ArrayFile(path), FORMAT, parts, setup).saved
-    form = jax.eval_shape(lambda: hierarchy.controllers(saved.learner, _begun(saved)))
-    return saved._replace(controllers=read_tree(file, form))
-
-
-def load_paused(path: Path, parts: Setup, setup: TaskSetup) -> PausedTraining:
-    """Read a training that Ctrl-C has stopped."""
-    if not path.is_file():
-        raise UserError(f"there is nothing to go on with, {path} is not there; leave --resume out to begin")
-    paused = _read(file := ArrayFile(path), PAUSED, parts, setup)
-    saved, training = paused.saved, read_tree(file, jax.eval_shape(lambda: _begun(paused.saved)))
-    saved = saved._replace(controllers=hierarchy.controllers(saved.learner, training))
-    return paused._replace(saved=saved, training=training)
-
-
-def _begun(saved: SavedController) -> ControllerTraining:
-    return hierarchy.begin(saved.learner, jnp.array(saved.seeds))
-
-
-def _facts(saved: SavedController) -> dict[str, Any]:
-    return {
-        "setting": dataclasses.asdict(saved.learner.setting),
-        "hold": saved.hold,
-        "seeds": list(saved.seeds),
-        "epoch": saved.epoch,
-        "recipe": saved.recipe,
-    }
-
-
-def _read(file: ArrayFile, form: str, parts: Setup, setup: TaskSetup) -> PausedTraining:
-    """What a file says of itself, without its arrays."""
-    nothing: Any = ()
+def load(path: Path, form: str, parts: Setup, setup: TaskSetup) -> SavedController:
+    """Read what was saved or paused (`form`); what does not fit these skills and this task is refused."""
+    absent = f"there is no controller {path}; leave --measure-only out to train one"
+    if form == PAUSED:
+        absent = f"there is nothing to go on with, {path} is not there; leave --resume out to begin"
+    require(path.is_file(), absent)
+    file = ArrayFile(path)
     try:
         if file.about["format"] != form:
             raise ValueError
@@ -102,9 +67,21 @@ def _read(file: ArrayFile, form: str, parts: Setup, setup: TaskSetup) -> PausedT
         if hold < 1 or not seeds:
             raise ValueError
     except (KeyError, TypeError, ValueError):
-        raise UserError(f"{file.path} is not a {form}") from None
+        raise UserError(f"{path} is not a {form}") from None
     learner = make_learner(parts, setup, setting, hold)
-    return PausedTraining(SavedController(learner, hold, seeds, epoch, recipe, nothing), nothing, steps, seconds)
+    training: Any = jax.eval_shape(lambda: hierarchy.begin(learner, jnp.array(seeds)))
+    if form == PAUSED:
+        training = read_tree(file, training)
+    controllers = hierarchy.controllers(learner, training)
+    if form == FORMAT:
+        controllers, training = read_tree(file, controllers), ()
+    return SavedController(learner, seeds, recipe, epoch, steps, seconds, controllers, training)
+
+
+def _facts(saved: SavedController) -> dict[str, Any]:
+    learner = saved.learner
+    facts = {"setting": dataclasses.asdict(learner.setting), "hold": learner.option_length}
+    return {**facts, "seeds": saved.seeds, "epoch": saved.epoch, "recipe": saved.recipe}
 
 
 def _setting(facts: dict[str, Any]) -> ControllerSetting:

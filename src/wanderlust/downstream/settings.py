@@ -5,7 +5,7 @@
 
 import dataclasses
 
-from wanderlust.config import SacConfig
+from wanderlust.config import SacConfig, require_at_least
 from wanderlust.envs.worlds.body import Body
 from wanderlust.errors import UserError
 from wanderlust.registry import WORLDS
@@ -42,8 +42,7 @@ class ControllerSetting:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "episodes", "steps", "collections", "log_every"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name} is {getattr(self, name)}; it must be at least 1")
+            require_at_least(1, f"--{name}", getattr(self, name))
 
 
 _SAC_PAPER = SacConfig(

@@ -20,21 +20,22 @@ from jaxtyping import Array
 from wanderlust import train
 from wanderlust.config import EngineName
 from wanderlust.downstream.controllers import hierarchy
-from wanderlust.downstream.controllers.hierarchy import ControlledSkills
 from wanderlust.downstream.controllers.options import (
+    ControlledSkills,
     HighLevelPolicy,
     TaskSetup,
     make_option_rollout,
+    random_policy,
     returns,
     set_up_task,
 )
 from wanderlust.downstream.controllers.planning import planning_policy
 from wanderlust.downstream.controllers.zero_shot import skill_speed, within_reach, zero_shot_policy
 from wanderlust.downstream.request import LEARNING, Request, check, result_folder, usual_seeds
-from wanderlust.downstream.saved import SavedController, load, load_paused
+from wanderlust.downstream.saved import FORMAT, PAUSED, SavedController, load
 from wanderlust.downstream.settings import usual_option_length
 from wanderlust.downstream.tasks import AnyTask, GoalTask, make_task
-from wanderlust.downstream.training import TRAINING, ControllerSetup, begin, learn
+from wanderlust.downstream.training import CONTROLLER, TRAINING, ControllerSetup, begin, learn
 from wanderlust.envs.mjcf import muted
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.report.progress import progress
@@ -94,16 +95,17 @@ def solve(
     parts = train.assemble(dataclasses.replace(source.config, engine=engine))
     setup = set_up_task(parts, made, engine)
     epoch, learned = load_learner(source, parts)
-    saved = load(folder / "controller.safetensors", parts, setup) if measure_only else None
-    begun = load_paused(folder / TRAINING, parts, setup) if resume else None
-    before = begun.saved if begun else saved
-    which = before.seeds if before else tuple(range(seed, seed + (seeds or usual_seeds(source))))
+    begun = None
+    if measure_only or resume:
+        kept = (CONTROLLER, FORMAT) if measure_only else (TRAINING, PAUSED)
+        begun = load(folder / kept[0], kept[1], parts, setup)
+    which = begun.seeds if begun else tuple(range(seed, seed + (seeds or usual_seeds(source))))
     index = np.arange(len(which)) % source.config.seeds
     given = ControllerSetup(parts, setup, jax.tree.map(lambda x: x[index], learned), learned, which, folder)
     with muted():
-        if controller in LEARNING and saved is None:
-            saved = learn(given, begun or begin(given, request), quiet)
-        return _measured(given, request, saved, epoch, quiet)
+        if controller in LEARNING and not measure_only:
+            begun = learn(given, begun or begin(given, request), quiet)
+        return _measured(given, request, begun, epoch, quiet)
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
@@ -114,16 +116,17 @@ def _measured(
 ) -> dict[str, Any]:
     """Roll out, compare with random skills and with what the skills' speed allows, and write the results."""
     parts, setup, task = given.parts, given.task, request.task
-    hold = saved.hold if saved else request.hold or usual_option_length(task.env)
-    chance = hierarchy.random_policy(parts, hold), ControlledSkills((), given.learned)
-    policy, parameters = _policy(given, request.controller, saved) or chance
+    hold = saved.learner.option_length if saved else request.hold or usual_option_length(task.env)
+    skilled, chance = ControlledSkills(given.learned, saved.controllers if saved else ()), random_policy(parts, hold)
+    others = {"zero-shot": zero_shot_policy, "mppi": planning_policy, "random": lambda _: chance}
+    policy = hierarchy.controlled_policy(parts, saved.learner) if saved else others[request.controller](parts)
     with progress(3, "measuring", quiet=quiet) as line:
         line.note(f"rolling out {request.episodes} episodes per seed, and compiling that")
-        earned, path = _rolled_out(setup, policy, parameters, given.seeds, request.episodes)
+        earned, path = _rolled_out(setup, policy, skilled, given.seeds, request.episodes)
         line.update(1, "the same with random skills")
         by_chance = earned
-        if request.controller != "random":
-            by_chance, _ = _rolled_out(setup, *chance, given.seeds, request.episodes)
+        if policy is not chance:
+            by_chance, _ = _rolled_out(setup, chance, skilled, given.seeds, request.episodes)
         line.update(2, "how far skills get")
         bound = _bounds(given, task) if isinstance(task, GoalTask) else {}
         setup.engine.check()
@@ -156,39 +159,26 @@ def _bounds(given: ControllerSetup, task: GoalTask) -> dict[str, Any]:
     keys = jax.random.split(jax.random.key(given.seeds[0]), given.parts.config.seeds)
     whole = given.parts.world.spec.episode_length
     usual, at_first = skill_speed(given.parts, given.skills, keys, (whole, min(task.slot, whole))).mean(axis=1)
-    bounds = {"speed_bound": within_reach(task, float(usual)), "start_bound": within_reach(task, float(at_first))}
-    return {name: reach._asdict() for name, reach in bounds.items()}
-
-
-def _policy(
-    given: ControllerSetup, controller: str, saved: SavedController | None
-) -> tuple[HighLevelPolicy, Any] | None:
-    """The high-level policy of a controller, and its parameters; None is random skills."""
-    if saved is not None:
-        skilled = ControlledSkills(saved.controllers, given.learned)
-        return hierarchy.greedy_policy(given.parts, saved.learner, saved.hold), skilled
-    if controller == "zero-shot":
-        return zero_shot_policy(given.parts), given.learned
-    return (planning_policy(given.parts), given.learned) if controller == "mppi" else None
+    return {"speed_bound": within_reach(task, float(usual)), "start_bound": within_reach(task, float(at_first))}
 
 
 def _rolled_out(
-    setup: TaskSetup, policy: HighLevelPolicy, parameters: Any, seeds: tuple[int, ...], episodes: int
+    setup: TaskSetup, policy: HighLevelPolicy, skilled: ControlledSkills, seeds: tuple[int, ...], episodes: int
 ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     """[seeds, episodes] What was earned; and of the first episodes, [time, seeds, episodes, ...], where bodies were."""
     rollout = make_option_rollout(setup, policy, paths=True)
     where = list(setup.world.spec.groups["position"])
     obs_dim = setup.world.spec.obs_dim
 
-    def measure(parameters: Any, keys: Array) -> Any:
-        decisions = rollout(parameters, keys, episodes)
+    def measure(skilled: ControlledSkills, keys: Array) -> Any:
+        decisions = rollout(skilled, keys, episodes)
         path = decisions.path[:, :, :, :SHOWN]
         first = decisions.seen[:1, :, :SHOWN]
         seen = jnp.concatenate([first, path.reshape(-1, *path.shape[2:])])
         return returns(decisions), seen[..., np.array(where)], seen[..., obs_dim:]
 
     keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(s), 2))(jnp.array(seeds))
-    earned, position, entries = (jax.jit(measure) if setup.engine.compiles else measure)(parameters, keys)
+    earned, position, entries = (jax.jit(measure) if setup.engine.compiles else measure)(skilled, keys)
     return np.asarray(earned, np.float64), {"position": np.asarray(position), "entries": np.asarray(entries)}
 
 

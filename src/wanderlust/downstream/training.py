@@ -15,7 +15,7 @@ from wanderlust.downstream.controllers import hierarchy
 from wanderlust.downstream.controllers.learners import make_learner
 from wanderlust.downstream.controllers.options import TaskSetup
 from wanderlust.downstream.request import Request
-from wanderlust.downstream.saved import PausedTraining, SavedController, pause, save
+from wanderlust.downstream.saved import SavedController, pause, save
 from wanderlust.downstream.settings import get_setting, usual_option_length
 from wanderlust.envs import devices
 from wanderlust.errors import UserError
@@ -24,7 +24,7 @@ from wanderlust.runs.files import read_rows, write_atomic
 from wanderlust.runs.learned import Learned
 from wanderlust.train.loop import ctrl_c
 
-TRAINING = "training.safetensors"
+CONTROLLER, TRAINING = "controller.safetensors", "training.safetensors"
 
 
 class ControllerSetup(NamedTuple):
@@ -39,49 +39,49 @@ class ControllerSetup(NamedTuple):
     folder: Path
 
 
-def begin(given: ControllerSetup, request: Request) -> PausedTraining:
+def begin(given: ControllerSetup, request: Request) -> SavedController:
     """A training before its first epoch, with the numbers that are asked for."""
     recipe = request.recipe or ("fast" if devices.has_gpu() else "laptop")
     setting = get_setting(recipe, request.controller)
     epochs, worlds = request.epochs or setting.epochs, request.worlds or setting.episodes
     setting = dataclasses.replace(setting, epochs=epochs, episodes=worlds)
-    hold = request.hold or usual_option_length(request.task.env)
-    learner = make_learner(given.parts, given.task, setting, hold)
+    learner = make_learner(given.parts, given.task, setting, request.hold or usual_option_length(request.task.env))
     training = hierarchy.begin(learner, jnp.array(given.seeds))
-    saved = SavedController(learner, hold, given.seeds, 0, recipe, hierarchy.controllers(learner, training))
-    return PausedTraining(saved, training, 0, 0.0)
+    return SavedController(learner, given.seeds, recipe, 0, 0, 0.0, training=training)
 
 
-def learn(given: ControllerSetup, begun: PausedTraining, quiet: bool) -> SavedController:
+def learn(given: ControllerSetup, begun: SavedController, quiet: bool) -> SavedController:
     """Learn to the end, epoch by epoch. Ctrl-C ends it at the next point of the curve, and keeps all there is."""
-    saved, training, steps, before = begun
-    learner, setting, epoch, began = saved.learner, saved.learner.setting, saved.epoch, time.monotonic()
-    now, rows = saved, [row for row in read_rows(given.folder / "curve.jsonl") if 0 < row.get("epoch", 0) <= epoch]
-    if epoch == 0:
+    now, learner, setting, began = begun, begun.learner, begun.learner.setting, time.monotonic()
+    rows = [row for row in read_rows(given.folder / "curve.jsonl") if 0 < row.get("epoch", 0) <= begun.epoch]
+    if begun.epoch == 0:
         (given.folder / TRAINING).unlink(missing_ok=True)  # of another training, which this one replaces
-    advance = hierarchy.make_advance(given.parts, given.task, learner, saved.hold)
-    with ctrl_c() as pressed, progress(setting.epochs, "epoch", first=epoch, quiet=quiet) as line:
+    train_epoch = hierarchy.make_epoch(given.parts, given.task, learner)
+    with ctrl_c() as pressed, progress(setting.epochs, "epoch", first=begun.epoch, quiet=quiet) as line:
         line.note("compiling, or fetching from the cache")
-        while epoch < setting.epochs:
-            count = min(setting.log_every, setting.epochs - epoch)
-            training, metrics = jax.block_until_ready(advance(training, given.learned, count))
+        while now.epoch < setting.epochs:
+            epoch, training, log = min(now.epoch + setting.log_every, setting.epochs), now.training, []
+            for _ in range(now.epoch, epoch):
+                training, metrics = train_epoch(training, given.learned)
+                log.append(metrics)
+            values = {name: np.mean([np.asarray(m[name], np.float64) for m in log], axis=0) for name in log[0]}
             given.task.engine.check()
-            values = {name: np.asarray(x, np.float64).mean(axis=0) for name, x in metrics.items()}
             if bad := [name for name, x in values.items() if not np.all(np.isfinite(x))]:
-                raise UserError(f"learning diverged before epoch {epoch + count}: {', '.join(bad)} not finite")
-            first, epoch = epoch == saved.epoch, epoch + count
-            steps += round(float(values.pop("env_steps").mean()) * count)
-            seconds = round(before + time.monotonic() - began, 3)
-            learned = {name: x.tolist() for name, x in values.items()}
-            rows.append({"epoch": epoch, "env_steps": steps, "seconds": seconds, **learned})
-            now = saved._replace(epoch=epoch, controllers=jax.device_get(hierarchy.controllers(learner, training)))
+                raise UserError(f"learning diverged before epoch {epoch}: {', '.join(bad)} not finite")
+            steps = now.steps + round(float(values.pop("env_steps").mean()) * len(log))
+            seconds = round(begun.seconds + time.monotonic() - began, 3)
+            rows.append({"epoch": epoch, "env_steps": steps, "seconds": seconds})
+            rows[-1] |= {name: x.tolist() for name, x in values.items()}
+            controllers = jax.device_get(hierarchy.controllers(learner, training))
+            first = now is begun
+            now = now._replace(epoch=epoch, steps=steps, seconds=seconds, controllers=controllers, training=training)
             write_atomic(given.folder / "curve.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
-            save(given.folder / "controller.safetensors", now)
+            save(given.folder / CONTROLLER, now)
             line.update(epoch, f"{steps:,} steps per seed  return {values['return'].mean():.2f}")
             if first:
                 line.restart(epoch)
             if pressed() and epoch < setting.epochs:
-                pause(given.folder / TRAINING, PausedTraining(now, training, steps, seconds))
+                pause(given.folder / TRAINING, now)
                 raise KeyboardInterrupt(
                     f"stopped at epoch {epoch} of {setting.epochs}; the same command with --resume and without numbers "
                     f"for learning goes on, --measure-only measures what was learned so far; all is in {given.folder}"

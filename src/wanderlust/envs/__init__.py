@@ -2,7 +2,7 @@
 
 from wanderlust.config import EnvConfig
 from wanderlust.envs.base import MujocoWorld, SelfStepping, World, WorldState
-from wanderlust.envs.engines.base import Engine, overflow_of
+from wanderlust.envs.engines.base import Engine
 from wanderlust.envs.engines.select import choose_engine, make_engine
 from wanderlust.registry import WORLDS
 
@@ -15,7 +15,6 @@ __all__ = [
     "choose_engine",
     "make_engine",
     "make_world",
-    "overflow_of",
 ]
 
 

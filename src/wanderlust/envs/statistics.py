@@ -1,12 +1,12 @@
 """Statistics of a random policy, by which networks see a world: the recipe behind the published ones, for any world."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
-from numpy.typing import NDArray
 
 from wanderlust.envs.base import World, WorldState
 from wanderlust.envs.engines.base import Engine
@@ -17,9 +17,6 @@ Statistics = tuple[tuple[float, ...], tuple[float, ...]]
 
 WORLDS = 1_000
 """The most worlds that are stepped at a time. No state is kept, so this bounds the memory."""
-
-StepMoments = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Mean and variance of every entry over a batch of worlds, after each step."""
 
 
 def random_statistics(
@@ -40,10 +37,10 @@ def measure_statistics(
     """The same for a world whose `spec` waits for these numbers."""
     batches = -(-rollouts // WORLDS)
     worlds = -(-rollouts // batches)
-    roll = (_compiled if engine.compiles else _on_host)(world, engine, action_dim, worlds, steps)
-    found = [roll(jax.random.fold_in(jax.random.key(seed), i)) for i in range(batches)]
+    roll_out = _random_rollouts(world, engine, action_dim, worlds, steps)
+    found = [roll_out(jax.random.fold_in(jax.random.key(seed), i)) for i in range(batches)]
     engine.check()
-    means, variances = (np.concatenate(moments) for moments in zip(*found, strict=True))
+    means, variances = (np.concatenate(moments, dtype=np.float64) for moments in zip(*found, strict=True))
     if not np.all(np.isfinite(variances)):
         raise UserError(f"a random policy moved {name} to where its state is not finite; try other seeds")
     mean = means.mean(axis=0)
@@ -63,14 +60,21 @@ def check_amounts(rollouts: int, steps: int, seed: int) -> None:
         raise UserError(f"steps is {steps}; it must be at least 1")
 
 
-def _compiled(
+def _random_rollouts(
     world: World, engine: Engine, action_dim: int, worlds: int, steps: int
-) -> Callable[[Key[Array, ""]], StepMoments]:
-    """Rollouts inside one compiled program."""
-    begin, act = _random(world, action_dim, worlds)
+) -> Callable[[Key[Array, ""]], tuple[Any, Any]]:
+    """Rollouts of a batch of worlds with random actions: mean and variance of every entry over them, after each step.
 
-    @jax.jit
-    def roll(key: Key[Array, ""]) -> tuple[Array, Array]:
+    They are one compiled program, or where the engine cannot be compiled a loop with the same draws.
+    """
+
+    def begin(key: Key[Array, ""]) -> WorldState:
+        return jax.vmap(world.initial)(jax.random.split(key, worlds))
+
+    def act(key: Key[Array, ""]) -> Float[Array, "worlds action"]:
+        return jax.random.uniform(key, (worlds, action_dim), jnp.float32, -1.0, 1.0)
+
+    def scanned(key: Key[Array, ""]) -> tuple[Any, Any]:
         def step(state: WorldState, key: Key[Array, ""]) -> tuple[WorldState, tuple[Array, Array]]:
             state = engine.step(state, act(key))
             obs = jax.vmap(world.observe)(state)
@@ -79,43 +83,19 @@ def _compiled(
         start, play = jax.random.split(key)
         return jax.lax.scan(step, begin(start), jax.random.split(play, steps))[1]
 
-    def in_double(key: Key[Array, ""]) -> StepMoments:
-        mean, variance = jax.device_get(roll(key))
-        return mean.astype(np.float64), variance.astype(np.float64)
+    if engine.compiles:
+        return jax.jit(scanned)
+    draw_start, draw_action, observe = jax.jit(begin), jax.jit(act), jax.jit(jax.vmap(world.observe))
 
-    return in_double
-
-
-def _on_host(
-    world: World, engine: Engine, action_dim: int, worlds: int, steps: int
-) -> Callable[[Key[Array, ""]], StepMoments]:
-    """The same rollouts with an engine that cannot be compiled."""
-    begin, act = map(jax.jit, _random(world, action_dim, worlds))
-    observe = jax.jit(jax.vmap(world.observe))
-
-    def roll(key: Key[Array, ""]) -> StepMoments:
+    def looped(key: Key[Array, ""]) -> tuple[Any, Any]:
         start, play = jax.random.split(key)
-        state: WorldState = jax.device_get(begin(start))
+        state: WorldState = jax.device_get(draw_start(start))
         means, variances = [], []
         for step_key in jax.random.split(play, steps):
-            state = engine.step(state, jax.device_get(act(step_key)))
+            state = engine.step(state, jax.device_get(draw_action(step_key)))
             obs = np.asarray(observe(state), np.float64)
             means.append(obs.mean(axis=0))
             variances.append(obs.var(axis=0))
         return np.stack(means), np.stack(variances)
 
-    return roll
-
-
-def _random(
-    world: World, action_dim: int, worlds: int
-) -> tuple[Callable[[Key[Array, ""]], WorldState], Callable[[Key[Array, ""]], Float[Array, "worlds action"]]]:
-    """Draw the states that a batch of worlds starts from, and their actions."""
-
-    def begin(key: Key[Array, ""]) -> WorldState:
-        return jax.vmap(world.initial)(jax.random.split(key, worlds))
-
-    def act(key: Key[Array, ""]) -> Float[Array, "worlds action"]:
-        return jax.random.uniform(key, (worlds, action_dim), jnp.float32, -1.0, 1.0)
-
-    return begin, act
+    return looped

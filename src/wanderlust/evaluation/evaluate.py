@@ -29,10 +29,10 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
     epoch, learned = load_learner(run, parts)
     keys = jax.random.split(jax.random.key(seed), run.config.seeds)
-    skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    skill_keys, rollout_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
     skill = train.sample_skills(parts, skill_keys, episodes)
-    mode: Rollout = jax.device_get(train.make_player(parts, mode=True)(learned.policy, skill, play_keys))
-    sampled: Rollout = jax.device_get(train.make_player(parts, mode=False)(learned.policy, skill, play_keys))
+    mode: Rollout = jax.device_get(train.make_skill_rollout(parts, mode=True)(learned.policy, skill, rollout_keys))
+    sampled: Rollout = jax.device_get(train.make_skill_rollout(parts, mode=False)(learned.policy, skill, rollout_keys))
     parts.engine.check()
     phi = jax.jit(jax.vmap(partial(represent, parts)))
     phi_first, phi_last = (np.asarray(phi(learned, obs)) for obs in (mode.obs[:, 0], mode.obs[:, -1]))
@@ -60,7 +60,7 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
         "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
     }
     if run.config.skills.kind == "discrete":
-        kinds = [_kinds(parts.world.spec, one_seed) for one_seed in _seeds(mode)]
+        kinds = [_kinds(parts.world.spec, *of_seed) for of_seed in zip(mode.obs, mode.skill, mode.alive, strict=True)]
         result["kinds"] = {
             "per_seed": kinds,
             "counts": [{kind: names.count(kind) for kind in sorted(set(names))} for names in kinds],
@@ -91,19 +91,12 @@ def _env_steps_before(run: Run) -> int:
     return steps
 
 
-def _seeds(rollout: Rollout) -> list[Rollout]:
-    return [Rollout(*(x[k] for x in rollout)) for k in range(len(rollout.skill))]
-
-
-def _kinds(spec: EnvSpec, rollout: Rollout) -> list[str]:
+def _kinds(spec: EnvSpec, obs: Any, drawn: Any, alive: Any) -> list[str]:
     """What each discrete skill of one seed does; a skill that was never drawn is `not tried`."""
-    obs, which = np.asarray(rollout.obs), np.argmax(rollout.skill, axis=-1)
-    steps = np.asarray(rollout.alive)[:-1].sum(axis=0)
-    found = []
-    for skill in range(rollout.skill.shape[-1]):
+    which, steps, found = np.argmax(drawn, axis=-1), alive[:-1].sum(axis=0), []
+    groups = [list(spec.groups.get(name, ())) for name in ("position", "orientation")]
+    for skill in range(drawn.shape[-1]):
         mine = which == skill
-        position, orientation = (
-            obs[:, mine][..., list(d)] for d in (spec.groups["position"], spec.groups.get("orientation", ()))
-        )
+        position, orientation = (obs[:, mine][..., entries] for entries in groups)
         found.append(kind_of_motion(position, orientation, steps[mine]) if mine.any() else "not tried")
     return found

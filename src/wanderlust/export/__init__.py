@@ -10,7 +10,7 @@ Nothing is written before ONNX Runtime has given what JAX gives, on observations
 import dataclasses
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -36,21 +36,16 @@ EPISODES = 16
 Outputs = dict[str, NDArray[np.float32]]
 
 
-class Exported(NamedTuple):
-    """What came of it."""
+def export_onnx(run: Run, seed: int = 0, out: Path | None = None) -> tuple[list[Path], dict[str, Any]]:
+    """Write the policy and phi of one seed as ONNX, to `out` or to the run's folder `export`.
 
-    files: list[Path]
-    """The graphs, and the card last."""
-    card: dict[str, Any]
-
-
-def export_onnx(run: Run, seed: int = 0, out: Path | None = None) -> Exported:
-    """Write the policy and phi of one seed as ONNX, to `out` or to the run's folder `export`."""
+    Returns the files, the graphs and then the card, and what the card says.
+    """
     _check_installed()
     run.check_seed(seed)
     engine: EngineName = "c" if isinstance(run.config.env, BodyConfig) else "auto"  # also beside a GPU: worlds are few
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
-    if parts.high_level is not None:
+    if parts.method.high_level is not None:
         raise UserError(
             f"{parts.config.method} cannot be exported yet: its high level sets subgoals and keeps them for "
             f"{parts.hold} steps, and a graph remembers nothing"
@@ -75,7 +70,7 @@ def export_onnx(run: Run, seed: int = 0, out: Path | None = None) -> Exported:
         "largest_difference": differences,
         "longest_phi": None if network is None else np.linalg.norm(expected["phi"], axis=1).max(),
     }
-    return Exported(_write(folder, models, facts), facts)
+    return _write(folder, models, facts), facts
 
 
 # --- the comparison --------------------------------------------------------------------------------------------------
@@ -83,11 +78,12 @@ def export_onnx(run: Run, seed: int = 0, out: Path | None = None) -> Exported:
 
 def _played(parts: train.Setup, learned: Learned) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Every observation of a few episodes of random skills, and the skill that was played there."""
-    skill_key, play_key = jax.random.split(jax.random.key(0))
-    skill = train.sample_skills(parts, skill_key[None], EPISODES)[0]
-    rollout = jax.device_get(train.rollout(parts, learned.policy, skill, play_key))
-    obs = np.asarray(rollout.obs, np.float32)
-    skills = np.broadcast_to(np.asarray(rollout.skill, np.float32)[None], (len(obs), *rollout.skill.shape))
+    skill_key, rollout_key = jax.random.split(jax.random.key(0))
+    skill = train.sample_skills(parts, skill_key[None], EPISODES)
+    policy = jax.tree.map(lambda x: x[None], learned.policy)
+    rollout = train.make_skill_rollout(parts)(policy, skill, rollout_key[None])
+    obs = np.asarray(rollout.obs[0], np.float32)
+    skills = np.broadcast_to(np.asarray(skill, np.float32), (len(obs), *skill.shape[1:]))
     return obs.reshape(-1, obs.shape[-1]), skills.reshape(-1, skills.shape[-1])
 
 
@@ -109,9 +105,14 @@ def _in_jax(parts: train.Setup, learned: Learned, obs: Any, skill: Any) -> Outpu
 
 def _compare(models: dict[str, bytes], expected: Outputs, inputs: Outputs) -> dict[str, float]:
     """The largest difference of every output; one that is too large is refused."""
+    import onnxruntime
+
     found = {}
     for name, model in models.items():
-        for output, values in _in_onnxruntime(model, inputs).items():
+        session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        outputs = [x.name for x in session.get_outputs()]
+        results = session.run(outputs, {x.name: inputs[x.name] for x in session.get_inputs()})
+        for output, values in zip(outputs, results, strict=True):
             right = expected[output]
             size = np.linalg.norm(right, axis=1, keepdims=True)
             away = np.abs(values - right) / (1.0 if output == "action" else np.maximum(1.0, size))
@@ -122,15 +123,6 @@ def _compare(models: dict[str, bytes], expected: Outputs, inputs: Outputs) -> di
                     f"{TOLERANCE:g} is allowed"
                 )
     return found
-
-
-def _in_onnxruntime(model: bytes, inputs: Outputs) -> Outputs:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    wanted = {x.name: inputs[x.name] for x in session.get_inputs()}
-    names = [x.name for x in session.get_outputs()]
-    return dict(zip(names, session.run(names, wanted), strict=True))
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def policy_model(policy: Policy, view: View, about: str) -> bytes:
     head = _mlp(graph, policy.mlp, graph.add("Concat", obs, "skill", axis=1))
     graph.add("Slice", head, *graph.span(0, actions), to="mean")
     unbounded = graph.add("Slice", head, *graph.span(actions, 2 * actions))
-    graph.add("Clip", unbounded, *map(graph.number, LOG_STD_RANGE), to="log_std")
+    graph.add("Clip", unbounded, *(graph.constant(f"number_{x:g}", x) for x in LOG_STD_RANGE), to="log_std")
     graph.add("Tanh", "mean", to="action")
     skills = layers[0].weight.shape[0] - seen
     outputs = dict.fromkeys(("action", "mean", "log_std"), actions)
@@ -49,7 +49,7 @@ def phi_model(network: MLP, view: View, about: str) -> bytes:
     graph = _Graph()
     obs = "observation" if view.method_sees_raw else _normalised(graph, view)
     if view.method_entries is not None:
-        obs = graph.add("Gather", obs, graph.whole("seen", view.method_entries), axis=1)
+        obs = graph.add("Gather", obs, graph.constant("seen", view.method_entries, np.int64), axis=1)
     _mlp(graph, network, obs, to="phi")
     codes = network.layers[-1].bias.shape[0]
     return graph.finished("phi", {"observation": view.spec.obs_dim}, {"phi": codes}, about)
@@ -87,21 +87,18 @@ class _Graph:
         self._nodes.append(helper.make_node(operator, list(inputs), [name], name=name, **attributes))
         return name
 
-    def constant(self, name: str, values: ArrayLike) -> str:
-        """Numbers in float32, whatever they were stored in."""
-        return self._constant(name, np.asarray(values, np.float32))
+    def constant(self, name: str, values: ArrayLike, kind: type = np.float32) -> str:
+        """Numbers in float32, whatever they were stored in; or in int64, as places of entries."""
+        from onnx import numpy_helper
 
-    def whole(self, name: str, values: ArrayLike) -> str:
-        """Whole numbers: places of entries."""
-        return self._constant(name, np.asarray(values, np.int64))
-
-    def number(self, value: float) -> str:
-        """One number, called by its value."""
-        return self.constant(f"number_{value:g}", value)
+        self._constants[name] = numpy_helper.from_array(np.asarray(values, kind), name)
+        return name
 
     def span(self, begin: int, end: int) -> tuple[str, str, str]:
         """Columns from `begin` up to `end`, as Slice wants them: starts, ends, axes."""
-        return self.whole(f"at_{begin}", [begin]), self.whole(f"at_{end}", [end]), self.whole("columns", [1])
+        places = {f"at_{begin}": begin, f"at_{end}": end, "columns": 1}
+        starts, ends, axes = (self.constant(name, [place], np.int64) for name, place in places.items())
+        return starts, ends, axes
 
     def finished(self, name: str, inputs: Mapping[str, int], outputs: Mapping[str, int], about: str) -> bytes:
         """The model, for batches of any size, checked by ONNX."""
@@ -117,9 +114,3 @@ class _Graph:
         model.producer_name, model.doc_string = "wanderlust", about
         onnx.checker.check_model(model, full_check=True)
         return model.SerializeToString(deterministic=True)
-
-    def _constant(self, name: str, values: Any) -> str:
-        from onnx import numpy_helper
-
-        self._constants[name] = numpy_helper.from_array(values, name)
-        return name

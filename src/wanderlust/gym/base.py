@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Int, Key
 from numpy.typing import NDArray
 
+from wanderlust.config import require
 from wanderlust.envs import MujocoWorld, World
 from wanderlust.envs.base import LARGEST
 from wanderlust.errors import UserError
@@ -63,19 +64,15 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         """What a subclass steps its worlds with."""
         self._seed = np.zeros(num_envs, np.uint64)
         self._episode = np.full(num_envs, -1)
-        """Which episode of its seed each world is in; -1 before the first."""
-        self._begun = False
-        """Whether all worlds are in an episode: the first reset is of all of them."""
+        """Which episode of its seed each world is in; -1 before the first reset, which is of all worlds."""
         self._over = np.zeros(num_envs, bool)
         """Worlds whose episode has ended and whose next one has not begun."""
 
     # --- what a subclass says --------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def _start(
-        self, mask: NDArray[np.bool_], low: NDArray[np.uint32], high: NDArray[np.uint32], episode: NDArray[np.uint32]
-    ) -> NDArray[np.float32]:
-        """Begin episodes in the worlds that are marked: that number of that seed (in two halves); what all observe."""
+    def _start(self, mask: NDArray[np.bool_], keys: Key[Array, " worlds"]) -> NDArray[np.float32]:
+        """Begin the episodes of these keys in the worlds that are marked, at first in all; what all observe."""
 
     @abc.abstractmethod
     def _step_worlds(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> VectorStep:
@@ -108,7 +105,7 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
     ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """Step every world; one that waits for its next episode begins it instead."""
         self._check_open()
-        if not self._begun:
+        if self._episode[0] < 0:
             raise gymnasium.error.ResetNeeded("call reset() before the first step()")
         checked = self._checked(actions)
         waited = self._over
@@ -146,11 +143,10 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
     def _begin(self, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Put the next start of their own into the worlds that are marked; what all of them observe."""
         self._episode[mask] += 1
-        self._begun = True
         self._over = self._over & ~mask
-        low, high = self._seed & np.uint64(0xFFFFFFFF), self._seed >> np.uint64(32)
+        words = self._seed & np.uint64(0xFFFFFFFF), self._seed >> np.uint64(32), self._episode
         with jax.default_device(self._cpu):
-            return self._start(mask, low.astype(np.uint32), high.astype(np.uint32), self._episode.astype(np.uint32))
+            return self._start(mask, _episode_keys(*(word.astype(np.uint32) for word in words)))
 
     def _check_open(self) -> None:
         if self.closed:
@@ -170,17 +166,14 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         return np.asarray(array, np.int64)
 
     def _mask(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
-        everyone = np.ones(self.num_envs, bool)
-        if options is None:
-            return everyone
+        options = options or {}
         if unknown := sorted(set(options) - {"reset_mask"}):
             raise UserError(f"reset: unknown option {unknown[0]!r}; known: 'reset_mask'")
-        mask = options.get("reset_mask", everyone)
+        mask = options.get("reset_mask", np.ones(self.num_envs, bool))
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
             raise UserError(f"reset: options['reset_mask'] must be a boolean array of shape ({self.num_envs},)")
-        if not mask.any():
-            raise UserError("reset: options['reset_mask'] marks no world; mark at least one")
-        if not self._begun and not mask.all():
+        require(bool(mask.any()), "reset: options['reset_mask'] marks no world; mark at least one")
+        if self._episode[0] < 0 and not mask.all():
             raise UserError("reset: the first reset must be of all worlds; leave out options['reset_mask']")
         return mask
 
@@ -192,10 +185,8 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
             seeds = [int(seed) + k for k in range(self.num_envs)]
         else:
             seeds = list(seed)
-        if len(seeds) != self.num_envs:
-            raise UserError(
-                f"reset: seed has {len(seeds)} entries; it must have one for each of {self.num_envs} worlds"
-            )
+        given_all = f"it must have one for each of {self.num_envs} worlds"
+        require(len(seeds) == self.num_envs, f"reset: seed has {len(seeds)} entries; {given_all}")
         if wrong := [s for s in seeds if s is not None and not 0 <= s < 2**64]:
             raise UserError(f"reset: a seed is {wrong[0]}; seeds must lie in [0, 2^64)")
         given = np.array([s is not None for s in seeds]) & mask
@@ -209,6 +200,9 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
 def episode_key(low: Int[Array, ""], high: Int[Array, ""], episode: Int[Array, ""]) -> Key[Array, ""]:
     """All that an episode draws comes from its seed (in two halves) and its number, and from nothing else."""
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(low), high), episode)
+
+
+_episode_keys = jax.jit(jax.vmap(episode_key))
 
 
 def check_counts(who: str, **counts: int | None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.wrappers.vector import DictInfoToList
 from numpy.typing import NDArray
 
 from wanderlust.errors import UserError
@@ -37,7 +38,7 @@ class SB3VecEnv(VecEnv):
         if mode is not AutoresetMode.SAME_STEP:
             said = mode.value if isinstance(mode, AutoresetMode) else mode
             raise UserError(f"SB3VecEnv: autoreset_mode is {said!r}; make the environment with 'SameStep'")
-        self.envs = envs
+        self.envs, self._listing = envs, DictInfoToList(envs)
         self._actions: NDArray[Any] | None = None
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
@@ -46,8 +47,8 @@ class SB3VecEnv(VecEnv):
         if any(self._options):
             raise UserError("SB3VecEnv: worlds have no options of their own; leave out set_options()")
         seeds: Any = list(self._seeds)  # Gymnasium's annotation forgets that there may be one for each world
-        obs, infos = self.envs.reset(seed=seeds)
-        self.reset_infos = self._by_world(infos)
+        obs, listed = self._listing.reset(seed=seeds)
+        self.reset_infos: Any = listed
         self._reset_seeds()
         return np.asarray(obs)
 
@@ -56,29 +57,17 @@ class SB3VecEnv(VecEnv):
 
     def step_wait(self) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
         assert self._actions is not None, "step_async comes first"
-        obs, reward, terminated, truncated, infos = self.envs.step(self._actions)
+        obs, reward, terminated, truncated, infos = self._listing.step(self._actions)
         self._actions = None
-        told = self._by_world(infos, infos.get("final_info", {}))
-        for info, ended, cut in zip(told, terminated, truncated, strict=True):
+        for info, ended, cut in zip(infos, terminated, truncated, strict=True):
+            info |= info.pop("final_info", {})
             info["TimeLimit.truncated"] = bool(cut and not ended)
-        done = terminated | truncated
-        for k in np.flatnonzero(done):
-            told[k]["terminal_observation"] = infos["final_obs"][k]
-        return np.asarray(obs), np.asarray(reward, np.float32), done, told
+            if ended or cut:
+                info["terminal_observation"] = info.pop("final_obs")
+        return np.asarray(obs), np.asarray(reward, np.float32), terminated | truncated, infos
 
     def close(self) -> None:
         self.envs.close()
-
-    def _by_world(self, *batches: dict[str, Any]) -> list[dict[str, Any]]:
-        """Facts that come as an array each, told to the worlds that they are marked for."""
-        told: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        for facts in batches:
-            for name, values in facts.items():
-                if name == "final_obs" or name.startswith("_") or not isinstance(values, np.ndarray):
-                    continue
-                for k in np.flatnonzero(facts[f"_{name}"]):
-                    told[k][name] = values[k]
-        return told
 
     # --- what Stable-Baselines3 asks single environments for; here is one for all worlds ---------------------------
 

@@ -1,7 +1,7 @@
 """Skills as actions, for any learner.
 
 The action is a skill: an option of some control steps, in which the frozen policy takes its mode actions. What is left
-to learn is which skill when: the hierarchical setting of the paper, whose meta-controller is one such learner.
+to learn is which skill when, by a high-level policy: the paper's hierarchical setting, and its meta-controller.
 """
 
 from typing import Any
@@ -57,13 +57,11 @@ class SkillVectorEnv(OptionVectorEnv):
         super().__init__(made, skills.world, num_envs, threads, autoreset_mode, action, hold)
 
     def _step_worlds(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> VectorStep:
-        return super()._step_worlds(self._chosen(actions), waiting)
-
-    def _chosen(self, actions: NDArray[Any]) -> NDArray[np.float32]:
-        """The skills that actions stand for."""
         if self._skills.discrete:
-            return np.eye(self._skills.skill_dim, dtype=np.float32)[actions]
-        return self._skills.nearest(np.clip(actions, -LARGEST_SKILL, LARGEST_SKILL))
+            chosen = np.eye(self._skills.skill_dim, dtype=np.float32)[actions]
+        else:
+            chosen = self._skills.nearest(np.clip(actions, -LARGEST_SKILL, LARGEST_SKILL))
+        return super()._step_worlds(chosen, waiting)
 
     def _act(self, actions: NDArray[Any], obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
         if not self._skills.decides_every:

@@ -47,12 +47,8 @@ def gym_statistics(
     start_seed, action_seed = (int(s) for s in np.random.SeedSequence(int(seed)).generate_state(2))
     actions = copy.deepcopy(env.action_space)
     actions.seed(action_seed)
-    if isinstance(env, VectorEnv):
-        visited = _visited_by_many(env, name, actions, rollouts, steps, start_seed)
-    else:
-        visited = _visited_by_one(env, actions, rollouts, steps, start_seed)
     running = Running()
-    for states in visited:
+    for states in _visited(env, name, actions, rollouts, steps, start_seed):
         running.add(states)
     if not np.all(np.isfinite(running.squares)):
         raise UserError(
@@ -96,42 +92,31 @@ class Running:
         return tuple((self.origin + self.mean).tolist()), tuple(std.tolist())
 
 
-def _visited_by_one(
-    env: AnyEnv, actions: spaces.Space[Any], rollouts: int, steps: int, seed: int
+def _visited(
+    env: AnyEnv | AnyVectorEnv, name: str, actions: spaces.Space[Any], rollouts: int, steps: int, seed: int
 ) -> Iterator[NDArray[np.float64]]:
-    """What a single environment shows after each step, as batches of one."""
-    for rollout in range(rollouts):
-        env.reset(seed=seed if rollout == 0 else None)
-        over = False
-        for _ in range(steps):
-            if over:
-                env.reset()
-            obs, _, terminated, truncated, _ = env.step(actions.sample())
-            over = bool(terminated or truncated)
-            yield np.array(obs, np.float64).reshape(1, -1)
-
-
-def _visited_by_many(
-    env: AnyVectorEnv, name: str, actions: spaces.Space[Any], rollouts: int, steps: int, seed: int
-) -> Iterator[NDArray[np.float64]]:
-    """The same of a vector environment, in batches of the worlds that made a step, whatever its autoreset mode.
+    """What an environment shows after each step, in batches of the worlds that made one, whatever its autoreset mode.
 
     A step that only begins an episode (the next-step mode has such) shows a start, which does not count; its world
-    makes up for it, so that all of them give the same number of states.
+    makes up for it, so that all of them give the same number of states. A single environment is one world, which is
+    reset by hand.
     """
-    said: Any = env.metadata.get("autoreset_mode")
-    mode = autoreset_mode_of(f"normalise: metadata of {name}", said)
-    for batch in range(-(-rollouts // env.num_envs)):
+    worlds, mode = 1, AutoresetMode.DISABLED
+    if isinstance(env, VectorEnv):
+        said: Any = env.metadata.get("autoreset_mode")
+        worlds, mode = env.num_envs, autoreset_mode_of(f"normalise: metadata of {name}", said)
+    for batch in range(-(-rollouts // worlds)):
         env.reset(seed=seed if batch == 0 else None)
-        over = np.zeros(env.num_envs, bool)
-        left = np.full(env.num_envs, steps)
+        over = np.zeros(worlds, bool)
+        left = np.full(worlds, steps)
         while (left > 0).any():
             if mode is AutoresetMode.DISABLED and over.any():
-                env.reset(options={"reset_mask": over})
+                begin: dict[str, Any] = {"options": {"reset_mask": over}} if isinstance(env, VectorEnv) else {}
+                env.reset(**begin)
             obs, _, terminated, truncated, infos = env.step(actions.sample())
-            begun = over if mode is AutoresetMode.NEXT_STEP else np.zeros(env.num_envs, bool)
-            over = np.asarray(terminated, bool) | np.asarray(truncated, bool)
-            states = np.array(obs, np.float64).reshape(env.num_envs, -1)
+            begun = over if mode is AutoresetMode.NEXT_STEP else np.zeros(worlds, bool)
+            over = np.atleast_1d(np.asarray(terminated, bool) | np.asarray(truncated, bool))
+            states = np.array(obs, np.float64).reshape(worlds, -1)
             if mode is AutoresetMode.SAME_STEP:  # the worlds that are over show their next start already
                 for k in np.flatnonzero(over).tolist():
                     states[k] = _last(name, infos, k)

@@ -1,15 +1,14 @@
 """Tasks as Gymnasium environments: one world of a task, or many on the engine `c`, stepped by their own actions."""
 
 import functools
-from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import gymnasium
 import jax
 import numpy as np
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Key
 from numpy.typing import NDArray
 
 from wanderlust.downstream import episodes
@@ -17,41 +16,35 @@ from wanderlust.downstream.episodes import Episode, OptionState
 from wanderlust.downstream.tasks import Task, make_task
 from wanderlust.envs import SelfStepping, World, WorldState, make_engine, make_world
 from wanderlust.errors import UserError
-from wanderlust.gym.base import EpisodicVectorEnv, VectorStep, check_counts, episode_key
+from wanderlust.gym.base import EpisodicVectorEnv, VectorStep, check_counts
 from wanderlust.registry import WORLDS
 from wanderlust.train.autoreset import where_worlds
 
 
-class TaskPrograms(NamedTuple):
-    """What is compiled for batches of a world and a task."""
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _begin(
+    world: World, task: Task[Any], old: Episode | None, mask: Bool[Array, " n"], keys: Key[Array, " n"]
+) -> tuple[Episode, Float[Array, "n obs"]]:
+    """Begin episodes in the worlds that are marked, at first in all; and what all of them observe."""
+    fresh = jax.vmap(lambda key: episodes.begin(world, task, key))(keys)
+    episode = fresh if old is None else where_worlds(mask, fresh, old)
+    return episode, _observe(world, task, episode)
 
-    draw: Callable[..., Episode]
-    """Episodes from seeds (in two halves) and numbers."""
-    start: Callable[..., tuple[Episode, Array]]
-    """The same in marked worlds only; and what all of them observe."""
-    begin: Callable[..., OptionState]
-    step: Callable[..., tuple[OptionState, Array]]
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _step(
+    world: World, task: Task[Any], so_far: OptionState, after: WorldState
+) -> tuple[OptionState, Float[Array, "n obs"]]:
+    """Count a control step; and what is observed after it."""
+    now = episodes.step_option(world, task, so_far, after)
+    return now, _observe(world, task, now.episode)
 
 
-@functools.cache
-def _compiled(world: Any, task: Any) -> TaskPrograms:
-    """One set for all environments of a kind: eight of them compile once."""
+def _observe(world: World, task: Task[Any], episode: Episode) -> Float[Array, "n obs"]:
+    return jax.vmap(lambda e: episodes.observe(world, task, e))(episode)
 
-    def look(episode: Episode) -> Array:
-        return jax.vmap(lambda e: episodes.observe(world, task, e))(episode)
 
-    def draw(low: Int[Array, " n"], high: Int[Array, " n"], number: Int[Array, " n"]) -> Episode:
-        return jax.vmap(lambda *seed: episodes.begin(world, task, episode_key(*seed)))(low, high, number)
-
-    def start(mask: Bool[Array, " n"], old: Episode, *seed: Int[Array, " n"]) -> tuple[Episode, Array]:
-        episode = where_worlds(mask, draw(*seed), old)
-        return episode, look(episode)
-
-    def step(so_far: OptionState, after: WorldState) -> tuple[OptionState, Array]:
-        now = episodes.step_option(world, task, so_far, after)
-        return now, look(now.episode)
-
-    return TaskPrograms(jax.jit(draw), jax.jit(start), jax.jit(episodes.begin_option), jax.jit(step))
+_begin_option = jax.jit(episodes.begin_option)
 
 
 class OptionVectorEnv(EpisodicVectorEnv):
@@ -76,45 +69,40 @@ class OptionVectorEnv(EpisodicVectorEnv):
         who = type(self).__name__
         check_counts(who, num_envs=num_envs, hold=hold)
         self.task, self.hold = task, hold
-        world = task.arrange(world)
+        self._world = world = task.arrange(world)
         super().__init__(who, world, num_envs, threads, autoreset_mode, action, task.entries)
-        self._obs_dim = world.spec.obs_dim
-        self._obs = np.zeros((num_envs, self._obs_dim + task.entries), np.float32)
+        self._obs: Any = None
         """What was last observed; never written to, so that it can be handed out."""
+        self._episodes: Any = None
+        """None before the first."""
         engine = make_engine(world, "auto" if isinstance(world, SelfStepping) else "c", threads)
         self._engine = jax.jit(engine.step) if engine.compiles else engine.step
-        self._programs = _compiled(cast(Hashable, world), cast(Hashable, task))
-        zeros = np.zeros(num_envs, np.uint32)
-        with jax.default_device(self._cpu):
-            self._episodes: Episode = self._programs.draw(zeros, zeros, zeros)  # until the first reset
 
     def _act(self, actions: NDArray[Any], obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
         """The actions of the worlds in step number `step` of an option, from the world's own observation."""
         return actions
 
-    def _start(
-        self, mask: NDArray[np.bool_], low: NDArray[np.uint32], high: NDArray[np.uint32], episode: NDArray[np.uint32]
-    ) -> NDArray[np.float32]:
-        self._episodes, obs = self._programs.start(mask, self._episodes, low, high, episode)
+    def _start(self, mask: NDArray[np.bool_], keys: Key[Array, " worlds"]) -> NDArray[np.float32]:
+        self._episodes, obs = _begin(self._world, self.task, self._episodes, mask, keys)
         self._obs = np.asarray(obs)
         return self._obs
 
     def _step_worlds(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> VectorStep:
-        obs = self._obs
+        own = self._world.spec.obs_dim
         with jax.default_device(self._cpu):
-            now = self._programs.begin(self._episodes, ~waiting)
+            now = _begin_option(self._episodes, ~waiting)
         for step in range(self.hold):
-            action: Any = self._act(actions, obs[:, : self._obs_dim], step)  # on whatever device a policy is
+            action: Any = self._act(actions, self._obs[:, :own], step)  # on whatever device a policy is
             with jax.default_device(self._cpu):
                 after = self._engine(jax.device_get(now.episode.body), action)
-                now, seen = self._programs.step(now, after)
-            obs = np.asarray(seen)
+                now, obs = _step(self._world, self.task, now, after)
+            self._obs = np.asarray(obs)
             if not np.any(now.running):
                 break
-        self._episodes, self._obs = now.episode, obs
+        self._episodes = now.episode
         result, steps = jax.device_get((now.result, now.steps))
         facts = {"steps": steps, "fell": result.fell, "broken": result.broken}
-        return VectorStep(obs, result.reward.astype(np.float64), result.terminated, result.truncated, facts)
+        return VectorStep(self._obs, result.reward.astype(np.float64), result.terminated, result.truncated, facts)
 
 
 class TaskVectorEnv(OptionVectorEnv):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from jaxtyping import Array, Int
+from jaxtyping import Array, Key
 from numpy.typing import NDArray
 
 from wanderlust.config import EnvConfig, build
@@ -15,7 +15,7 @@ from wanderlust.envs.base import sane
 from wanderlust.envs.engines.mujoco_c import CEngine
 from wanderlust.envs.worlds.body import Body
 from wanderlust.errors import UserError
-from wanderlust.gym.base import EpisodicVectorEnv, VectorStep, episode_key
+from wanderlust.gym.base import EpisodicVectorEnv, VectorStep
 from wanderlust.registry import WORLDS
 
 
@@ -83,13 +83,13 @@ class WorldVectorEnv(EpisodicVectorEnv):
         self.config = config
         self._engine = CEngine(world, threads)
         self._age = np.zeros(num_envs, np.int64)
-        self._state = _on_host(jax.vmap(world.initial)(jax.random.split(jax.random.key(0), num_envs)))
-        """Never written to, so that what is observed of it can be handed out."""
+        self._state: Any = None
+        """None before the first episode. Never written to, so that what is observed of it can be handed out."""
         self._world, own = world, type(world)
         self._never_ends = getattr(own, "terminated", None) is Body.terminated
         self._observes_state = getattr(own, "observe", None) is Body.observe
         self._look, self._ended = jax.jit(jax.vmap(world.observe)), jax.jit(jax.vmap(world.terminated))
-        self._draw = jax.jit(jax.vmap(self._start_of))
+        self._draw = jax.jit(jax.vmap(world.initial))
 
     def _step_worlds(self, actions: NDArray[np.float32], waiting: NDArray[np.bool_]) -> VectorStep:
         after, all_sane = self._engine.step_checked(self._state, actions)
@@ -109,15 +109,11 @@ class WorldVectorEnv(EpisodicVectorEnv):
         truncated = stopped & ~(terminated | waiting)
         return VectorStep(self._observed(), np.zeros(self.num_envs), terminated, truncated, {})
 
-    def _start(
-        self, mask: NDArray[np.bool_], low: NDArray[np.uint32], high: NDArray[np.uint32], episode: NDArray[np.uint32]
-    ) -> NDArray[np.float32]:
+    def _start(self, mask: NDArray[np.bool_], keys: Key[Array, " worlds"]) -> NDArray[np.float32]:
         self._age[mask] = 0
-        self._state = _pick(mask, _on_host(self._draw(low, high, episode)), self._state)
+        fresh: WorldState = jax.device_get(self._draw(keys))
+        self._state = fresh if self._state is None else _pick(mask, fresh, self._state)
         return self._observed()
-
-    def _start_of(self, low: Int[Array, ""], high: Int[Array, ""], episode: Int[Array, ""]) -> WorldState:
-        return self._world.initial(episode_key(low, high, episode))
 
     def _observed(self) -> NDArray[np.float32]:
         """A view of the state where that is what is observed."""
@@ -125,11 +121,6 @@ class WorldVectorEnv(EpisodicVectorEnv):
             return np.asarray(self._world.observe(self._state))
         with jax.default_device(self._cpu):
             return np.asarray(self._look(self._state))
-
-
-def _on_host(state: WorldState) -> WorldState:
-    host: WorldState = jax.device_get(state)
-    return host
 
 
 def _pick(mask: NDArray[np.bool_], yes: WorldState, no: WorldState) -> WorldState:

@@ -16,14 +16,12 @@ from jaxtyping import Array, Float, Int, Key
 
 from wanderlust.config import MethodConfig, require
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import GoalRule, Method, Metrics
-from wanderlust.methods.skills import SkillSpace
-from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, directions, init_mlp
+from wanderlust.methods.base import GoalRule, Metrics
+from wanderlust.methods.encoder import EncoderMethod
+from wanderlust.rl.nets import MLP, directions
 
 UPDATES_REMEMBERED = 64
 """Updates after which all of the memory has been replaced."""
-
-# --- configuration -------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,28 +71,29 @@ def _fresh(encoder: MLP, opt: optax.OptState, memory: int, key: Key[Array, ""]) 
 
 
 @dataclasses.dataclass(frozen=True)
-class Aps(Method):
+class Aps(EncoderMethod):
     """Continuous and discrete APS: a one-hot is a direction like any other."""
 
     config: ApsConfig
-    skills: SkillSpace
 
     Config = ApsConfig
     summary = "Active Pretraining with Successor features: VISR's reward, and one for being far from states seen before"
     entropy = None
+    goal_rule: ClassVar[GoalRule] = "goal"
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> ApsState:
         encoder_key, key = jax.random.split(key)
-        encoder = init_mlp(encoder_key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
+        encoder = self.init_encoder(encoder_key, obs_dim)
         return _fresh(encoder, self._optimizer.init(encoder), self.config.memory, key)
 
     # --- reward ------------------------------------------------------------------------------------------------
 
     def reward(self, state: ApsState, batch: Transition) -> Float[Array, " batch"]:
         """r = cos(phi(s'), z) + log(1 + d / its usual size), d the mean distance of phi(s') to its k neighbours."""
-        return self._alignment(state.encoder, batch) + _entropy(state, self._distances(state, batch))
+        return super().reward(state, batch) + _entropy(state, self._distances(state, batch))
 
-    def _alignment(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
+    def rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
+        """The cosine alone, which is what phi maximises."""
         return jnp.sum(directions(jax.vmap(phi)(batch.next_obs)) * directions(batch.skill), axis=1)
 
     def _distances(self, state: ApsState, batch: Transition) -> Float[Array, " batch"]:
@@ -111,30 +110,23 @@ class Aps(Method):
         distance = jnp.mean(jnp.sqrt(jnp.stack(nearest[1:])), axis=0)
         return jnp.where(jnp.isfinite(distance), distance, 0.0)
 
-    # --- loss and update ---------------------------------------------------------------------------------------
-
-    def loss(self, encoder: MLP, batch: Transition) -> Float[Array, ""]:
-        """phi maximises the cosine alone."""
-        return -jnp.mean(self._alignment(encoder, batch))
+    # --- update ------------------------------------------------------------------------------------------------
 
     def update(self, state: ApsState, batch: Transition) -> tuple[ApsState, Metrics]:
-        loss, grads = jax.value_and_grad(self.loss)(state.encoder, batch)
-        updates, opt = self._optimizer.update(grads, state.opt)
+        after, metrics = super().update(state, batch)
         distances = self._distances(state, batch)
         mean = jnp.mean(distances)
         measured = state.measured + (mean > 0)
         share = jnp.where(mean > 0, 1.0 / jnp.maximum(measured, 1), 0.0)
         key, draw = jax.random.split(state.key)
-        after = ApsState(
-            encoder=optax.apply_updates(state.encoder, updates),
-            opt=opt,
+        after = after._replace(
             memory=self._remember(state.memory, batch.next_obs, draw),
             usual_distance=state.usual_distance + share * (mean - state.usual_distance),
             measured=measured,
             key=key,
         )
         entropy = jnp.mean(_entropy(state, distances))
-        return after, {"phi_loss": loss, "alignment_reward": -loss, "entropy_reward": entropy}
+        return after, {**metrics, "alignment_reward": -metrics["phi_loss"], "entropy_reward": entropy}
 
     def _remember(self, memory: Memory, obs: Float[Array, "batch obs"], key: Key[Array, ""]) -> Memory:
         """Random rows of a batch in place of the oldest; its order may mean something, so not the first ones."""
@@ -147,14 +139,6 @@ class Aps(Method):
             cursor=(memory.cursor + count) % capacity,
             size=jnp.minimum(memory.size + count, capacity),
         )
-
-    @property
-    def _optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.learning_rate)
-
-    # --- downstream --------------------------------------------------------------------------------------------
-
-    goal_rule: ClassVar[GoalRule] = "goal"
 
     def restored(self, kept: Mapping[str, Any]) -> ApsState:
         """Without remembered states: the reward is the cosine alone."""

@@ -14,20 +14,23 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import jax
+import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from wanderlust.config import MethodConfig, RunConfig, SkillConfig, StageConfig
+from wanderlust.config import MethodConfig, RunConfig, SkillConfig, StageConfig, StagedConfig
 from wanderlust.envs.spec import EnvSpec, Transition
 from wanderlust.errors import UserError
-from wanderlust.methods.skills import SkillSpace, along
+from wanderlust.methods.skills import SkillKind, SkillSpace, along
 from wanderlust.rl.nets import MLP, Policy
+from wanderlust.rl.nets import Metrics as Metrics  # what `update` returns beside the state
 from wanderlust.rl.sac import SacState
 
-Metrics = dict[str, Float[Array, ""]]
-SkillKind = Literal["continuous", "discrete", "box"]
 GoalRule = Literal["direction", "goal", "own"] | None
 """How a method picks a skill for a goal: along phi(goal) - phi(obs), equation 12 of the LSD paper; by what phi says of
 the goal alone; by a rule of its own; None: it cannot."""
+NOTHING: Any = ()
+"""In a state that was loaded for use, what only learning needs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Method(abc.ABC):
 
     Config: ClassVar[type[MethodConfig]] = MethodConfig
     """A subclass for a method with numbers of its own."""
+    State: ClassVar[type[Any]]
+    """The class of its state; fields that use does not need (`kept`) have defaults. Or `restored` is its own."""
     summary: ClassVar[str] = ""
     """One line for `wanderlust list`."""
     takes: ClassVar[tuple[SkillKind, ...]] = ("continuous", "discrete")
@@ -117,6 +122,10 @@ class Method(abc.ABC):
     def update(self, state: Any, batch: Transition) -> tuple[Any, Metrics]:
         """One gradient step of the method's own network."""
 
+    @property
+    def _optimizer(self) -> optax.GradientTransformation:
+        return optax.adam(self.config.learning_rate)
+
     def start_last_stage(self, first: "FirstStage") -> "LastStageStart | None":
         """What the last stage starts from, made of what the first has learned; None if it was interrupted."""
         raise NotImplementedError(f"{self.config.name} has one stage")
@@ -133,21 +142,19 @@ class Method(abc.ABC):
         """How `towards` picks a skill; a class attribute in methods that have one rule."""
         return "own"
 
-    @abc.abstractmethod
     def restored(self, kept: Mapping[str, Any]) -> Any:
         """The state as far as use goes, made of the fields that are kept; compiled."""
+        return self.State(**kept)
 
     def network(self, state: Any) -> MLP | None:
         """The network behind phi, as it is used; None for methods without a map of states."""
-        network: MLP = state.encoder
+        network: MLP | None = getattr(state, "encoder", None)
         return network
 
     def represent(self, state: Any, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        """phi of a batch of observations."""
+        """phi of a batch of observations; NaN where there is no map of states, and so nothing to measure on it."""
         network = self.network(state)
-        if network is None:
-            raise TypeError(f"{self.config.name} has no network behind phi, so it defines `represent` itself")
-        return jax.vmap(network)(obs)
+        return jnp.full((len(obs), self.skills.size), jnp.nan) if network is None else jax.vmap(network)(obs)
 
     def towards(
         self, state: Any, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
@@ -159,7 +166,8 @@ class Method(abc.ABC):
         """
         network = self.network(state)
         if network is None or self.goal_rule not in ("direction", "goal"):
-            raise UserError(f"{self.config.name} cannot choose a skill for a goal; lsd, metra and diayn can")
+            planned = "it plans: wanderlust downstream RUN --task TASK --controller mppi; " if self.plans else ""
+            raise UserError(f"{self.config.name} cannot choose a skill for a goal; {planned}lsd, metra and diayn can")
         there = jax.vmap(network)(goal)
         return along(self.skills, there - jax.vmap(network)(obs) if self.goal_rule == "direction" else there)
 
@@ -190,14 +198,16 @@ class HighLevelMethod(Method):
     It learns from trajectories: no step has a reward.
     """
 
+    config: StagedConfig
+
     @property
     def high_level(self) -> "HighLevelMethod":
         return self
 
     @property
-    @abc.abstractmethod
     def lower(self) -> StageConfig:
         """The stage whose policy follows the subgoals."""
+        return self.config.first
 
     @abc.abstractmethod
     def sampling_policy(self, state: Any) -> Any:

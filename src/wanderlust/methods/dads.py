@@ -7,8 +7,7 @@ deviation 1 over the change s' - s, normalised by running statistics.
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +16,10 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig, require
 from wanderlust.envs.spec import Transition
-from wanderlust.errors import UserError
-from wanderlust.methods.base import GoalRule, Method, Metrics
-from wanderlust.methods.skills import DiscreteSkills, SkillSpace
+from wanderlust.methods.base import NOTHING, GoalRule, Method, Metrics
+from wanderlust.methods.skills import DiscreteSkills
 from wanderlust.rl.moments import Moments, moments_of, unit_moments
-from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, init_mlp
 
 MOMENTUM = 0.01
 """By how much one update moves the running statistics, as in the later code of LSD's authors."""
@@ -31,8 +29,6 @@ SMALLEST = 1e-5
 """Added to variances, so that the rounding of entries that never change is not blown up."""
 AT_ONCE = 2**26
 """Numbers of one hidden layer (256 MiB) that a reward computes at a time: it takes the other skills some at a time."""
-
-# --- configuration -------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +44,6 @@ class DadsConfig(MethodConfig):
         require(self.alternatives >= 1, f"method.alternatives is {self.alternatives}; it must be at least 1")
 
 
-# --- state -----------------------------------------------------------------------------------------------------
-
-
 class DadsState(NamedTuple):
     """The skill dynamics, what normalises them, and what draws the skills they are compared under."""
 
@@ -58,10 +51,10 @@ class DadsState(NamedTuple):
     """(normalised state, skill) -> mean of the normalised change."""
     states: Moments
     changes: Moments
-    updates: Float[Array, ""]
+    updates: Float[Array, ""] = NOTHING
     """How many there have been."""
-    key: Key[Array, ""]
-    opt: optax.OptState
+    key: Key[Array, ""] = NOTHING
+    opt: optax.OptState = NOTHING
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,9 +62,9 @@ class Dads(Method):
     """Continuous and discrete DADS: they differ in the skills a reward compares with."""
 
     config: DadsConfig
-    skills: SkillSpace
 
     Config = DadsConfig
+    State = DadsState
     summary = "Dynamics-Aware Discovery of Skills: skills whose next step can be foreseen, and told from that of others"
     entropy = None
 
@@ -115,18 +108,13 @@ class Dads(Method):
 
     def update(self, state: DadsState, batch: Transition) -> tuple[DadsState, Metrics]:
         loss, grads = jax.value_and_grad(self.loss)(state.encoder, state, batch)
-        updates, opt = self._optimizer.update(grads, state.opt)
-        encoder = optax.apply_updates(state.encoder, updates)
+        encoder, opt = descend(self._optimizer, grads, state.opt, state.encoder)
         # at first all batches count the same, so that it does not matter where the statistics started
         share = jnp.maximum(MOMENTUM, 1.0 / (state.updates + 1.0))
         states = state.states.merge(moments_of(batch.obs), share)
         changes = state.changes.merge(moments_of(batch.next_obs - batch.obs), share)
         key, _ = jax.random.split(state.key)
         return DadsState(encoder, states, changes, state.updates + 1.0, key, opt), {"phi_loss": loss}
-
-    @property
-    def _optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.learning_rate)
 
     # --- downstream --------------------------------------------------------------------------------------------
 
@@ -139,19 +127,6 @@ class Dads(Method):
     ) -> Float[Array, "batch obs"]:
         """The mean change s' - s under a skill, in the units of the method's view."""
         return state.changes.restore(_foreseen(state.encoder, self._seen(state, obs), skill), SMALLEST)
-
-    def represent(self, state: DadsState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        """NaN: there is no map of states, and so nothing to measure on it."""
-        return jnp.full((len(obs), self.skills.size), jnp.nan)
-
-    def towards(
-        self, state: DadsState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
-    ) -> Float[Array, "batch skill"]:
-        needs = "it plans over its skill dynamics (wanderlust downstream RUN --task TASK --controller mppi)"
-        raise UserError(f"dads has no skill for a goal at once: {needs}; lsd and diayn can follow goals")
-
-    def restored(self, kept: Mapping[str, Any]) -> DadsState:
-        return DadsState(**kept, updates=jnp.zeros(()), key=jax.random.key(0), opt=())
 
     def network(self, state: DadsState) -> None:
         return None

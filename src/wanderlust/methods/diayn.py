@@ -9,13 +9,12 @@ import dataclasses
 from typing import ClassVar
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import GoalRule
 from wanderlust.methods.encoder import EncoderMethod, EncoderState
-from wanderlust.methods.skills import ContinuousSkills, guessed
+from wanderlust.methods.skills import guessed, log_likelihood
 from wanderlust.rl.nets import MLP
 
 
@@ -32,10 +31,7 @@ class Diayn(EncoderMethod):
 
         The discriminator maximises the same: the likelihood of the skill.
         """
-        guess = jax.vmap(phi)(batch.next_obs)
-        if isinstance(self.skills, ContinuousSkills):
-            return -0.5 * jnp.sum((batch.skill - guess) ** 2, axis=1)
-        return jnp.sum(jax.nn.log_softmax(guess, axis=1) * batch.skill, axis=1)
+        return log_likelihood(self.skills, jax.vmap(phi)(batch.next_obs), batch.skill)
 
     def towards(
         self, state: EncoderState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]

@@ -5,8 +5,7 @@ own direction in it. Units of the state play no part: what takes many steps to c
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +14,9 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig, SkillConfig, require_positive
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import GoalRule, Method, Metrics
-from wanderlust.methods.skills import SkillSpace
-from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, displacements, init_mlp
-
-Params = TypeVar("Params")
-
-# --- configuration -------------------------------------------------------------------------------------------
+from wanderlust.methods.base import NOTHING, GoalRule, Metrics
+from wanderlust.methods.encoder import EncoderMethod
+from wanderlust.rl.nets import MLP, descend, displacements
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,75 +34,62 @@ class MetraConfig(MethodConfig):
         require_positive("method.slack", self.slack)
 
 
-# --- state -----------------------------------------------------------------------------------------------------
-
-
 class MetraState(NamedTuple):
     """phi, the multiplier of its constraint, and an optimiser of each."""
 
     encoder: MLP
-    log_multiplier: Float[Array, ""]
-    opt: optax.OptState
-    multiplier_opt: optax.OptState
+    log_multiplier: Float[Array, ""] = NOTHING
+    opt: optax.OptState = NOTHING
+    multiplier_opt: optax.OptState = NOTHING
 
 
 @dataclasses.dataclass(frozen=True)
-class Metra(Method):
+class Metra(EncoderMethod):
     """Continuous and discrete METRA: they differ only in the code of a skill (`skills.py`)."""
 
     config: MetraConfig
-    skills: SkillSpace
 
     Config = MetraConfig
+    State: ClassVar[type[Any]] = MetraState
     summary = "Metric-Aware Abstraction: skills that cross what takes many steps, each along its own direction"
     usual_skills = SkillConfig(unit_length=True)
     entropy = 4.0
+    goal_rule: ClassVar[GoalRule] = "direction"
 
-    def init(self, key: Key[Array, ""], obs_dim: int) -> MetraState:
-        encoder = init_mlp(key, (obs_dim, *self.config.hidden, self.skills.size), GLOROT_UNIFORM)
+    def init(self, key: Key[Array, ""], obs_dim: int) -> Any:
+        encoder = self.init_encoder(key, obs_dim)
         log_multiplier = jnp.log(jnp.float32(self.config.multiplier))
         return MetraState(encoder, log_multiplier, self._optimizer.init(encoder), self._optimizer.init(log_multiplier))
 
-    # --- reward ------------------------------------------------------------------------------------------------
-
-    def reward(self, state: MetraState, batch: Transition) -> Float[Array, " batch"]:
+    def rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
         """r = (phi(s') - phi(s))^T z, with the zero-centred code of a discrete skill."""
-        return self._along_skill(displacements(state.encoder, batch.obs, batch.next_obs), batch)
-
-    def _along_skill(self, step: Float[Array, "batch code"], batch: Transition) -> Float[Array, " batch"]:
-        return jnp.sum(step * jax.vmap(self.skills.code)(batch.skill), axis=1)
+        return self.along_skill(displacements(phi, batch.obs, batch.next_obs), batch)
 
     # --- losses and update -------------------------------------------------------------------------------------
 
-    def loss(
-        self, encoder: MLP, log_multiplier: Float[Array, ""], batch: Transition
+    def squared_length(self, step: Float[Array, "batch code"]) -> Float[Array, " batch"]:
+        """||phi(s') - phi(s)||^2."""
+        return jnp.sum(step**2, axis=1)
+
+    def constrained_loss(
+        self, encoder: MLP, log_multiplier: Float[Array, ""], bound: Float[Array, " batch"] | float, batch: Transition
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """phi maximises r + lambda min(1 - ||phi(s') - phi(s)||^2, slack); and the mean of that minimum."""
+        """phi maximises r + lambda min(bound - ||phi(s') - phi(s)||^2, slack); and the mean of that minimum."""
         step = displacements(encoder, batch.obs, batch.next_obs)
         # beyond the slack there is nothing to gain: steps that are short enough are not made shorter
-        room = jnp.minimum(1.0 - jnp.sum(step**2, axis=1), self.config.slack)
-        objective = self._along_skill(step, batch) + jnp.exp(log_multiplier) * room
+        room = jnp.minimum(bound - self.squared_length(step), self.config.slack)
+        objective = self.along_skill(step, batch) + jnp.exp(log_multiplier) * room
         return -jnp.mean(objective), jnp.mean(room)
 
-    def multiplier_loss(self, log_multiplier: Float[Array, ""], room: Float[Array, ""]) -> Float[Array, ""]:
-        """Moves lambda up while steps are too long on average, down while they are not: dual gradient descent."""
-        return log_multiplier * room
+    def update(self, state: Any, batch: Transition) -> tuple[Any, Metrics]:
+        return self.update_under(1.0, state, batch)
 
-    def update(self, state: MetraState, batch: Transition) -> tuple[MetraState, Metrics]:
-        (loss, room), grads = jax.value_and_grad(self.loss, has_aux=True)(state.encoder, state.log_multiplier, batch)
+    def update_under(self, bound: Float[Array, " batch"] | float, state: Any, batch: Transition) -> tuple[Any, Metrics]:
+        """One step each of phi and multiplier, both from the state before it."""
+        loss_of = jax.value_and_grad(self.constrained_loss, has_aux=True)
+        (loss, room), grads = loss_of(state.encoder, state.log_multiplier, bound, batch)
         encoder, opt = descend(self._optimizer, grads, state.opt, state.encoder)
-        grad = jax.grad(self.multiplier_loss)(state.log_multiplier, room)
-        log_multiplier, multiplier_opt = descend(self._optimizer, grad, state.multiplier_opt, state.log_multiplier)
-        metrics = {"phi_loss": loss, "multiplier": jnp.exp(state.log_multiplier), "constraint": room}
-        return MetraState(encoder, log_multiplier, opt, multiplier_opt), metrics
-
-    @property
-    def _optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.learning_rate)
-
-    # --- downstream --------------------------------------------------------------------------------------------
-
-    goal_rule: ClassVar[GoalRule] = "direction"
-
-    def restored(self, kept: Mapping[str, Any]) -> MetraState:
-        return MetraState(kept["encoder"], jnp.zeros(()), opt=(), multiplier_opt=())
+        # dual gradient descent: lambda goes up while steps are too long on average, down while they are not
+        log_multiplier, multiplier_opt = descend(self._optimizer, room, state.multiplier_opt, state.log_multiplier)
+        after = state._replace(encoder=encoder, log_multiplier=log_multiplier, opt=opt, multiplier_opt=multiplier_opt)
+        return after, {"phi_loss": loss, "multiplier": jnp.exp(state.log_multiplier), "constraint": room}

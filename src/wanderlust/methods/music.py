@@ -6,8 +6,7 @@ T learns to make the right side large over whole episodes; the reward is the rig
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig, RunConfig, require, require_at_least, require_positive
 from wanderlust.envs.spec import EnvSpec, Transition
-from wanderlust.methods.base import GoalRule, Method, Metrics
+from wanderlust.methods.base import NOTHING, GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, init_mlp
 
@@ -59,10 +58,10 @@ class MusicConfig(MethodConfig):
 class MusicState(NamedTuple):
     """The network T, its optimiser, and what draws shuffles."""
 
-    statistics: MLP
+    statistics: MLP = NOTHING
     """(agent, object) -> a number, whose tanh is T; with one hidden layer W relu(A x + B y + b) + c."""
-    opt: optax.OptState
-    key: Key[Array, ""]
+    opt: optax.OptState = ()
+    key: Key[Array, ""] = NOTHING
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Music(Method):
     agent: int = 0
     """How many of the entries it sees are the agent's; the others are the object's."""
 
-    Config = MusicConfig
+    Config, State = MusicConfig, MusicState
     summary = "Mutual Information-based State Control (MUSIC-u): moves the object; adds to any method (--with music)"
     sees = ("agent", "object")
     adds = True
@@ -137,25 +136,10 @@ class Music(Method):
         statistics, opt = descend(self._optimizer, grads, state.opt, state.statistics)
         return MusicState(statistics, opt, key), {"information": -loss}
 
-    @property
-    def _optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.learning_rate)
-
     # --- downstream --------------------------------------------------------------------------------------------
 
     kept = ()
     goal_rule: ClassVar[GoalRule] = None
-
-    def restored(self, kept: Mapping[str, Any]) -> MusicState:
-        """The network matters to learning alone."""
-        return MusicState(MLP((), jax.nn.relu), opt=(), key=jax.random.key(0))
-
-    def network(self, state: MusicState) -> None:
-        return None
-
-    def represent(self, state: MusicState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
-        """NaN: there is no map of states, and so nothing to measure on it."""
-        return jnp.full((len(obs), self.skills.size), jnp.nan)
 
 
 def _apply(statistics: MLP, agent: Float[Array, "batch time n"], thing: Array) -> Float[Array, "batch time"]:

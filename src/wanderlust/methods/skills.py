@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -10,55 +10,46 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import SkillConfig
 
+SkillKind = Literal["continuous", "discrete", "box"]
+
 
 class SkillSpace(Protocol):
     """A prior over skills. A skill is the vector that networks take as input."""
 
     @property
-    def kind(self) -> Literal["continuous", "discrete", "box"]: ...
+    def kind(self) -> SkillKind: ...
 
     @property
     def size(self) -> int:
         """Length of a skill vector, and of the codes that rewards use."""
-        ...
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
         """Draw one skill."""
-        ...
 
     def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
         """The vector by which an inner-product reward measures a skill."""
-        ...
 
     def nearest(self, vector: Float[Array, " skill"]) -> Float[Array, " skill"]:
         """The skill nearest to a vector that need not be one."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
 class ContinuousSkills:
     """z ~ N(0, I_d), or its direction alone; the reward uses z itself."""
 
-    dim: int
+    kind: ClassVar[SkillKind] = "continuous"
+    size: int
     unit_length: bool = False
-
-    @property
-    def kind(self) -> Literal["continuous"]:
-        return "continuous"
-
-    @property
-    def size(self) -> int:
-        return self.dim
 
     @property
     def expected_norm(self) -> float:
         """E||z|| in closed form: sqrt(2) Gamma((d+1)/2) / Gamma(d/2), 1.2533 for d = 2; 1 on the sphere."""
         if self.unit_length:
             return 1.0
-        return math.sqrt(2.0) * math.exp(math.lgamma((self.dim + 1) / 2) - math.lgamma(self.dim / 2))
+        return math.sqrt(2.0) * math.exp(math.lgamma((self.size + 1) / 2) - math.lgamma(self.size / 2))
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
-        z = jax.random.normal(key, (self.dim,))
+        z = jax.random.normal(key, (self.size,))
         return z / jnp.linalg.norm(z) if self.unit_length else z
 
     def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
@@ -70,7 +61,7 @@ class ContinuousSkills:
             return vector
         largest = jnp.max(jnp.abs(vector))
         scaled = vector / jnp.where(largest == 0, 1.0, largest)  # squares of very long or short vectors are not numbers
-        anywhere = jnp.eye(self.dim)[0]  # all directions are as near to 0, so one of them will do
+        anywhere = jnp.eye(self.size)[0]  # all directions are as near to 0, so one of them will do
         return jnp.where(largest == 0, anywhere, scaled / jnp.linalg.norm(scaled))
 
 
@@ -82,46 +73,32 @@ class DiscreteSkills:
     so no single behaviour is rewarded under all skills at once.
     """
 
-    count: int
-
-    @property
-    def kind(self) -> Literal["discrete"]:
-        return "discrete"
-
-    @property
-    def size(self) -> int:
-        return self.count
+    kind: ClassVar[SkillKind] = "discrete"
+    size: int
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
-        return jax.nn.one_hot(jax.random.randint(key, (), 0, self.count), self.count)
+        return jax.nn.one_hot(jax.random.randint(key, (), 0, self.size), self.size)
 
     def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
-        return (skill - 1.0 / self.count) * (self.count / (self.count - 1))
+        return (skill - 1.0 / self.size) * (self.size / (self.size - 1))
 
     def nearest(self, vector: Float[Array, " skill"]) -> Float[Array, " skill"]:
-        return jax.nn.one_hot(jnp.argmax(vector), self.count)
+        return jax.nn.one_hot(jnp.argmax(vector), self.size)
 
-    def all(self) -> Float[Array, "count skill"]:
+    def all(self) -> Float[Array, "skills skill"]:
         """Every skill, in order."""
-        return jnp.eye(self.count)
+        return jnp.eye(self.size)
 
 
 @dataclasses.dataclass(frozen=True)
 class BoxSkills:
     """Goals, uniform in [-1, 1]^d: by how much each entry of the state should grow or shrink, against the others."""
 
-    dim: int
-
-    @property
-    def kind(self) -> Literal["box"]:
-        return "box"
-
-    @property
-    def size(self) -> int:
-        return self.dim
+    kind: ClassVar[SkillKind] = "box"
+    size: int
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
-        return jax.random.uniform(key, (self.dim,), minval=-1.0, maxval=1.0)
+        return jax.random.uniform(key, (self.size,), minval=-1.0, maxval=1.0)
 
     def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
         return skill
@@ -139,7 +116,7 @@ class Commands:
     """Entries of a subgoal."""
 
     @property
-    def kind(self) -> Literal["continuous", "discrete", "box"]:
+    def kind(self) -> SkillKind:
         return self.skills.kind
 
     @property
@@ -180,6 +157,15 @@ def guessed(skills: SkillSpace, guess: Float[Array, "batch skill"]) -> Float[Arr
     if isinstance(skills, DiscreteSkills):
         return jax.vmap(skills.nearest)(guess)
     return guess
+
+
+def log_likelihood(
+    skills: SkillSpace, guess: Float[Array, "batch skill"], skill: Float[Array, "batch skill"]
+) -> Float[Array, " batch"]:
+    """Of skills under a discriminator's output, without its constants: a normal of variance 1, or a softmax."""
+    if isinstance(skills, ContinuousSkills):
+        return -0.5 * jnp.sum((skill - guess) ** 2, axis=1)
+    return jnp.sum(jax.nn.log_softmax(guess, axis=1) * skill, axis=1)
 
 
 def make_skills(config: SkillConfig) -> ContinuousSkills | DiscreteSkills | BoxSkills:

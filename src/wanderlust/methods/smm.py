@@ -7,8 +7,7 @@ to rebuild what is visited often, and the squared error of what it rebuilds stan
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +16,13 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig, SkillConfig, require, require_positive
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.base import GoalRule, Method, Metrics
-from wanderlust.methods.skills import SkillSpace
-from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
+from wanderlust.methods.base import NOTHING, GoalRule, Metrics
+from wanderlust.methods.encoder import EncoderMethod
+from wanderlust.methods.skills import log_likelihood
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, init_mlp
 
 LARGEST_LOG_VARIANCE = 20.0
 """Of a code, either way: a state far from all that was learned must not overflow."""
-
-# --- configuration -------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,39 +65,45 @@ class SmmState(NamedTuple):
 
     encoder: MLP
     """The discriminator: state -> logits of the skills."""
-    density: Autoencoder
-    key: Key[Array, ""]
-    opt: optax.OptState
-    density_opt: optax.OptState
+    density: Autoencoder = NOTHING
+    key: Key[Array, ""] = NOTHING
+    opt: optax.OptState = NOTHING
+    density_opt: optax.OptState = NOTHING
 
 
 @dataclasses.dataclass(frozen=True)
-class Smm(Method):
+class Smm(EncoderMethod):
     """SMM of discrete skills."""
 
     config: SmmConfig
-    skills: SkillSpace
 
     Config = SmmConfig
+    State = SmmState
     summary = "State Marginal Matching: a few skills that together visit everything; EDL explores with it"
     takes = ("discrete",)
     usual_skills = SkillConfig("discrete", 4)
+    goal_rule: ClassVar[GoalRule] = "goal"
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> SmmState:
         discriminator, encoder, decoder, draws = jax.random.split(key, 4)
-        c, seen, skills = self.config, obs_dim + self.skills.size, self.skills.size
-        phi = init_mlp(discriminator, (obs_dim, *c.hidden, skills), GLOROT_UNIFORM)
+        c, seen = self.config, obs_dim + self.skills.size
+        phi = self.init_encoder(discriminator, obs_dim)
         density = Autoencoder(
             init_mlp(encoder, (seen, *c.hidden, 2 * c.code), GLOROT_UNIFORM),
             init_mlp(decoder, (c.code, *c.hidden, seen), GLOROT_UNIFORM),
         )
-        return SmmState(phi, density, draws, self._optimizer.init(phi), self._density_optimizer.init(density))
+        density_opt = optax.adam(c.density_learning_rate).init(density)
+        return SmmState(phi, density, draws, self._optimizer.init(phi), density_opt)
 
     # --- reward ------------------------------------------------------------------------------------------------
 
+    def rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
+        """log q(z|s'): the discriminator learns by maximum likelihood of the skill, and has no part in the rest."""
+        return log_likelihood(self.skills, jax.vmap(phi)(batch.next_obs), batch.skill)
+
     def reward(self, state: SmmState, batch: Transition) -> Float[Array, " batch"]:
         """r = w_z (log q(z|s') + log N) + w_p ||x - rebuilt(x)||^2, where x = (s', z)."""
-        told_apart = _log_q(state.encoder, batch) + math.log(self.skills.size)
+        told_apart = super().reward(state, batch) + math.log(self.skills.size)
         error, _ = self._rebuilt(state.density, batch, state.key)
         return self.config.skill_weight * told_apart + self.config.density_weight * jnp.sum(error, axis=1)
 
@@ -116,10 +120,6 @@ class Smm(Method):
 
     # --- losses and update -------------------------------------------------------------------------------------
 
-    def loss(self, encoder: MLP, batch: Transition) -> Float[Array, ""]:
-        """Maximum likelihood of the skill."""
-        return -jnp.mean(_log_q(encoder, batch))
-
     def density_loss(
         self, density: Autoencoder, batch: Transition, key: Key[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -130,42 +130,10 @@ class Smm(Method):
 
     def update(self, state: SmmState, batch: Transition) -> tuple[SmmState, Metrics]:
         """One step of the discriminator and one of the autoencoder; the next rewards draw new codes."""
-        loss, grads = jax.value_and_grad(self.loss)(state.encoder, batch)
-        updates, opt = self._optimizer.update(grads, state.opt)
+        after, metrics = super().update(state, batch)
         key, draw = jax.random.split(state.key)
-        (density_loss, novelty), density_grads = jax.value_and_grad(self.density_loss, has_aux=True)(
-            state.density, batch, draw
-        )
-        density_updates, density_opt = self._density_optimizer.update(density_grads, state.density_opt)
-        after = SmmState(
-            encoder=optax.apply_updates(state.encoder, updates),
-            density=optax.apply_updates(state.density, density_updates),
-            key=key,
-            opt=opt,
-            density_opt=density_opt,
-        )
-        return after, {"phi_loss": loss, "density_loss": density_loss, "novelty": novelty}
-
-    @property
-    def _optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.learning_rate)
-
-    @property
-    def _density_optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.density_learning_rate)
-
-    # --- downstream --------------------------------------------------------------------------------------------
-
-    goal_rule: ClassVar[GoalRule] = "goal"
-
-    def restored(self, kept: Mapping[str, Any]) -> SmmState:
-        """The density matters to learning alone."""
-        nothing = MLP((), kept["encoder"].activation)
-        density = Autoencoder(nothing, nothing)
-        return SmmState(kept["encoder"], density, jax.random.key(0), opt=(), density_opt=())
-
-
-def _log_q(discriminator: MLP, batch: Transition) -> Float[Array, " batch"]:
-    """log q(z|s')."""
-    logits = jax.vmap(discriminator)(batch.next_obs)
-    return jnp.sum(jax.nn.log_softmax(logits, axis=1) * batch.skill, axis=1)
+        (density_loss, novelty), grads = jax.value_and_grad(self.density_loss, has_aux=True)(state.density, batch, draw)
+        optimizer = optax.adam(self.config.density_learning_rate)
+        density, density_opt = descend(optimizer, grads, state.density_opt, state.density)
+        after = after._replace(density=density, key=key, density_opt=density_opt)
+        return after, {**metrics, "density_loss": density_loss, "novelty": novelty}

@@ -15,10 +15,8 @@ from wanderlust.config import MethodConfig, RunConfig, require
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import GoalRule, Metrics
 from wanderlust.methods.encoder import EncoderMethod, EncoderState
-from wanderlust.methods.skills import ContinuousSkills, SkillSpace, guessed
+from wanderlust.methods.skills import ContinuousSkills, guessed, log_likelihood
 from wanderlust.rl.nets import MLP
-
-# --- state -----------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +35,6 @@ class Vic(EncoderMethod):
     """Continuous and discrete VIC: they differ in the discriminator's distribution."""
 
     config: VicConfig
-    skills: SkillSpace
 
     Config = VicConfig
     summary = "Variational Intrinsic Control: skills that can be told from where an episode began and ended"
@@ -54,24 +51,20 @@ class Vic(EncoderMethod):
     # --- reward ------------------------------------------------------------------------------------------------
 
     def rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
-        """log q(z|s_0, s_T) without its constants at the last step (equation 3), nothing before it."""
-        return jnp.where(_last(batch), self._log_likelihood(phi, batch), 0.0)
+        """log q(z|s_0, s_T) without its constants at the last step (equation 3), nothing before it.
 
-    def _log_likelihood(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
-        """-||z - (phi(s') - phi(s_0))||^2 / 2 as in equation 4, or the log-softmax of that difference at the skill."""
+        -||z - (phi(s') - phi(s_0))||^2 / 2 as in equation 4, or the log-softmax of that difference at the skill.
+        """
         both = jnp.concatenate([batch.next_obs, jnp.asarray(batch.start)])
         after, start = jnp.split(jax.vmap(phi)(both), 2)
-        guess = after - start
-        if isinstance(self.skills, ContinuousSkills):
-            return -0.5 * jnp.sum((batch.skill - guess) ** 2, axis=1)
-        return jnp.sum(jax.nn.log_softmax(guess, axis=1) * batch.skill, axis=1)
+        return jnp.where(_last(batch), log_likelihood(self.skills, after - start, batch.skill), 0.0)
 
     # --- loss and update ---------------------------------------------------------------------------------------
 
-    def loss(self, encoder: MLP, batch: Transition) -> Float[Array, ""]:
+    def loss(self, phi: MLP, batch: Transition) -> Float[Array, ""]:
         """Maximum likelihood of the skill over the episodes that end in this batch; 0 if none does."""
         ends = jnp.maximum(jnp.sum(_last(batch)), 1)
-        return -jnp.sum(self.rewards(encoder, batch)) / ends
+        return -jnp.sum(self.rewards(phi, batch)) / ends
 
     def update(self, state: EncoderState, batch: Transition) -> tuple[EncoderState, Metrics]:
         state, metrics = super().update(state, batch)

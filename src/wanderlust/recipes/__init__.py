@@ -23,7 +23,6 @@ __all__ = [
     "BODIES",
     "DEFAULT",
     "DESCRIPTIONS",
-    "ENVIRONMENTS",
     "RECIPES",
     "get_recipe",
     "known_recipes",
@@ -40,21 +39,15 @@ DESCRIPTIONS = {
 }
 
 
-def _for(
-    body: str, recipe: Callable[[str, str, Variant, SkillConfig], RunConfig]
-) -> Callable[[str, Variant, SkillConfig], RunConfig]:
-    return functools.partial(recipe, body)
-
-
 RECIPES: dict[tuple[str, str], Callable[[str, Variant, SkillConfig], RunConfig]] = {
     ("paper", "point"): point_paper,
     ("laptop", "point"): point_laptop,
-    **{("paper", body): _for(body, body_paper) for body in BODIES},
-    **{("fast", body): _for(body, body_fast) for body in BODIES},
-    **{("laptop", body): _for(body, body_laptop) for body in BODIES},
-    **{("paper", fetch): _for(fetch, fetch_paper) for fetch in FETCHES},
-    **{("fast", fetch): _for(fetch, fetch_fast) for fetch in FETCHES},
-    **{("laptop", fetch): _for(fetch, fetch_laptop) for fetch in FETCHES},
+    **{("paper", body): functools.partial(body_paper, body) for body in BODIES},
+    **{("fast", body): functools.partial(body_fast, body) for body in BODIES},
+    **{("laptop", body): functools.partial(body_laptop, body) for body in BODIES},
+    **{("paper", fetch): functools.partial(fetch_paper, fetch) for fetch in FETCHES},
+    **{("fast", fetch): functools.partial(fetch_fast, fetch) for fetch in FETCHES},
+    **{("laptop", fetch): functools.partial(fetch_laptop, fetch) for fetch in FETCHES},
 }
 
 _OTHER_PAPERS: dict[str, Callable[[str, Variant, SkillConfig], RunConfig]] = {
@@ -65,8 +58,6 @@ _OTHER_PAPERS: dict[str, Callable[[str, Variant, SkillConfig], RunConfig]] = {
 }
 """On bodies `paper` is what their own authors published: two came after the LSD paper, one it ran with its own code."""
 
-ENVIRONMENTS = tuple(sorted({env for _, env in RECIPES}))
-
 
 def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig, bonus: str | None = None) -> RunConfig:
     """The configuration of a recipe; `method` as a user writes it, e.g. ``diayn-xyo``; `bonus`: what is added to it."""
@@ -76,7 +67,7 @@ def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig, bonus: s
     known = known_recipes(env)
     if recipe not in known:
         raise UserError(f"there is no recipe {recipe!r} for {env}; known: {', '.join(known)}")
-    basis = RECIPES.get((recipe, env), functools.partial(fallback, recipe, env))
+    basis = RECIPES.get((recipe, env), functools.partial(fallback, env))
     method_class: type[Method] = METHODS.get(name)
     if method_class.usual_skills.unit_length and skills.kind == "continuous":
         skills = dataclasses.replace(skills, unit_length=True)

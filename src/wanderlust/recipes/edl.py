@@ -6,24 +6,15 @@ from wanderlust.config import RunConfig, SkillConfig, StageConfig, Variant, meth
 from wanderlust.methods.smm import SmmConfig
 from wanderlust.recipes.point import one_start
 from wanderlust.recipes.published import body_paper
-
-
-@dataclasses.dataclass(frozen=True)
-class _Exploration:
-    """What rewards of SMM are weighed by and against."""
-
-    density_weight: float
-    alpha: float
-    alive_bonus: float = 0.0
-
+from wanderlust.recipes.sac import learning_rates
 
 _EXPLORATION = {
-    "point": _Exploration(0.15, 3.0),
-    "ant": _Exploration(0.5, 1.0),
-    "half-cheetah": _Exploration(0.5, 1.0),
-    "humanoid": _Exploration(0.05, 3.0, alive_bonus=30.0),
+    "point": (0.15, 3.0, 0.0),
+    "ant": (0.5, 1.0, 0.0),
+    "humanoid": (0.05, 3.0, 30.0),
 }
-"""The appendix's for Ant and Humanoid; HalfCheetah, which it does not run, takes Ant's, and so do other worlds."""
+"""The density's weight in SMM's rewards, alpha and alive bonus. The appendix's for Ant and Humanoid; HalfCheetah, which
+it does not run, takes Ant's, and so do other worlds."""
 
 
 def exploring(config: RunConfig) -> RunConfig:
@@ -31,14 +22,15 @@ def exploring(config: RunConfig) -> RunConfig:
 
     A replay of the last collections would forget what has been visited, and the density with it.
     """
-    e, schedule, method = _EXPLORATION.get(config.env.name, _EXPLORATION["ant"]), config.schedule, config.method
+    density_weight, alpha, alive_bonus = _EXPLORATION.get(config.env.name, _EXPLORATION["ant"])
+    schedule, method = config.schedule, config.method
     assert isinstance(method, SmmConfig)
     remembered = max(schedule.replay_collections, 100_000 // schedule.collection)
     drawn = schedule.method_batch or schedule.sac_batch
     return dataclasses.replace(
         one_start(config),
-        method=dataclasses.replace(method, density_weight=e.density_weight),
-        sac=dataclasses.replace(config.sac, alpha=e.alpha, learn_alpha=False, alive_bonus=e.alive_bonus),
+        method=dataclasses.replace(method, density_weight=density_weight),
+        sac=dataclasses.replace(config.sac, alpha=alpha, learn_alpha=False, alive_bonus=alive_bonus),
         schedule=dataclasses.replace(schedule, replay_collections=remembered, method_batch=drawn),
     )
 
@@ -56,9 +48,7 @@ def smm_paper(env: str, view: Variant, skills: SkillConfig) -> RunConfig:
             base.sac,
             hidden=hidden,
             policy_activation="relu",
-            policy_learning_rate=rate,
-            critic_learning_rate=rate,
-            alpha_learning_rate=rate,
+            **learning_rates(rate),
             target_update="step",
             time_limit_is_terminal=False,
         ),

@@ -5,7 +5,7 @@ import dataclasses
 from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config
 from wanderlust.envs.worlds.point import PointConfig
 from wanderlust.errors import UserError
-from wanderlust.recipes.entropy import entropy_weight
+from wanderlust.recipes.sac import entropy_weight, learning_rates
 
 
 def point_paper(name: str, view: Variant, skills: SkillConfig) -> RunConfig:
@@ -22,9 +22,7 @@ def point_paper(name: str, view: Variant, skills: SkillConfig) -> RunConfig:
         skills=skills,
         sac=SacConfig(
             hidden=(128, 128),
-            policy_learning_rate=1e-3,
-            critic_learning_rate=1e-3,
-            alpha_learning_rate=1e-3,
+            **learning_rates(1e-3),
             **entropy_weight(name, lsd=0.003, metra=0.01, csd=0.003),
         ),
         schedule=ScheduleConfig(epochs=5000, worlds=50, steps=10, sac_steps=4, sac_batch=500, method_steps=2),
@@ -46,9 +44,7 @@ def point_laptop(name: str, view: Variant, skills: SkillConfig) -> RunConfig:
         skills=skills,
         sac=SacConfig(
             hidden=(64, 64),
-            policy_learning_rate=rate,
-            critic_learning_rate=rate,
-            alpha_learning_rate=rate,
+            **learning_rates(rate),
             discount=0.9,
             **entropy_weight(name, lsd=0.03, metra=0.1, csd=0.01),
             target_update="step",

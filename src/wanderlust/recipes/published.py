@@ -4,32 +4,10 @@ import dataclasses
 from typing import Any
 
 from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config
-from wanderlust.envs.worlds.body import BodyConfig
-from wanderlust.recipes.entropy import entropy_weight
+from wanderlust.recipes.sac import entropy_weight, learning_rates
+from wanderlust.registry import WORLDS
 
-
-@dataclasses.dataclass(frozen=True)
-class Published:
-    """The released commands' numbers that differ between bodies; the rest is in `body_paper`."""
-
-    episode_length: int = 200
-    episodes: int = 20
-    """Per epoch."""
-    policy_rate: float = 1e-4
-    phi_rate: float = 3e-5
-    alpha_continuous: float = 0.01
-    alpha_discrete: float = 0.01
-    alive_bonus: float = 0.0
-    epochs: int = 100_000
-    replay: bool = False
-
-
-PUBLISHED = {
-    "ant": Published(alpha_discrete=0.003),
-    "half-cheetah": Published(),
-    "humanoid": Published(1000, 5, 3e-4, 1e-4, 0.03, 0.03, alive_bonus=0.03, epochs=200_000, replay=True),
-}
-BODIES = tuple(PUBLISHED)
+BODIES = ("ant", "half-cheetah", "humanoid")
 
 
 def body_paper(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
@@ -38,32 +16,33 @@ def body_paper(env: str, name: str, view: Variant, skills: SkillConfig) -> RunCo
     Humanoid alone keeps a replay of a million transitions and learns from 10,000 on. Its model keeps the file's PGS
     solver, so this recipe runs on the engine `c`.
     """
-    p = PUBLISHED[env]
-    collection = p.episodes * p.episode_length
-    # the appendix names a rate of their own for LSD, DIAYN and DADS only
-    rate = p.policy_rate if name in ("visr", "aps") else p.phi_rate
+    world = dataclasses.replace(WORLDS.get(env).configure(env), solver="stock")
+    humanoid = env == "humanoid"
+    episodes, policy_rate, phi_rate = (5, 3e-4, 1e-4) if humanoid else (20, 1e-4, 3e-5)
+    replay = {
+        "method_batch": 2048,
+        "replay_collections": 1_000_000 // (episodes * world.episode_length),
+        "collect": "episodes",
+        "learn_from": 10_000,
+    }
     return RunConfig(
-        env=BodyConfig(env, p.episode_length, solver="stock"),
-        method=method_config(name, view, learning_rate=rate),
+        env=world,
+        # the appendix names a rate of their own for LSD, DIAYN and DADS only
+        method=method_config(name, view, learning_rate=policy_rate if name in ("visr", "aps") else phi_rate),
         skills=skills,
         sac=SacConfig(
-            policy_learning_rate=p.policy_rate,
-            critic_learning_rate=p.policy_rate,
-            alpha_learning_rate=p.policy_rate,
+            **learning_rates(policy_rate),
             **_published_alpha(env, name, skills),
-            alive_bonus=0.0 if name == "dads" else p.alive_bonus,
+            alive_bonus=0.03 if humanoid and name != "dads" else 0.0,
         ),
         schedule=ScheduleConfig(
-            epochs=p.epochs,
-            worlds=p.episodes,
-            steps=p.episode_length,
+            epochs=200_000 if humanoid else 100_000,
+            worlds=episodes,
+            steps=world.episode_length,
             sac_steps=4,
             sac_batch=2048,
             method_steps=2,
-            method_batch=2048 if p.replay else 0,
-            replay_collections=1_000_000 // collection if p.replay else 1,
-            collect="episodes" if p.replay else "steps",
-            learn_from=10_000 if p.replay else 1,
+            **(replay if humanoid else {}),
         ),
         recipe="paper",
         engine="c",
@@ -75,35 +54,25 @@ def body_paper(env: str, name: str, view: Variant, skills: SkillConfig) -> RunCo
 
 
 def _published_alpha(env: str, name: str, skills: SkillConfig) -> dict[str, Any]:
-    p = PUBLISHED[env]
     if env == "ant" and skills.kind == "continuous" and skills.size == 5 and name in ("dads", "diayn"):
         return {"alpha": {"dads": 0.03, "diayn": 0.3}[name]}
-    lsd = p.alpha_continuous if skills.kind == "continuous" else p.alpha_discrete
+    lsd = 0.03 if env == "humanoid" else 0.003 if env == "ant" and skills.kind != "continuous" else 0.01
     return entropy_weight(name, lsd, metra=0.01, csd=0.003)
 
 
 def metra_paper(env: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """METRA's own published numbers for bodies: few steps of collection, many small updates from a large replay."""
     base = body_paper(env, "lsd", view, skills)
-    rate, steps = 1e-4, 50
     return dataclasses.replace(
         base,
-        method=method_config("metra", view, learning_rate=rate),
-        sac=dataclasses.replace(
-            base.sac,
-            policy_learning_rate=rate,
-            critic_learning_rate=rate,
-            alpha_learning_rate=rate,
-            alpha=0.01,
-            learn_alpha=True,
-            target_update="step",
-        ),
+        method=method_config("metra", view, learning_rate=1e-4),
+        sac=dataclasses.replace(base.sac, **learning_rates(1e-4), alpha=0.01, learn_alpha=True, target_update="step"),
         schedule=dataclasses.replace(
             base.schedule,
             worlds=8,
-            sac_steps=steps,
+            sac_steps=50,
             sac_batch=256,
-            method_steps=steps,
+            method_steps=50,
             method_batch=256,
             order="interleaved",
             replay_collections=1_000_000 // (8 * base.env.episode_length),
@@ -124,9 +93,7 @@ def csd_paper(env: str, view: Variant, skills: SkillConfig) -> RunConfig:
         sac=dataclasses.replace(
             base.sac,
             hidden=hidden,
-            policy_learning_rate=rate,
-            critic_learning_rate=rate,
-            alpha_learning_rate=rate,
+            **learning_rates(rate),
             alpha=alpha,
             target_update="step",
             alive_bonus=0.0,

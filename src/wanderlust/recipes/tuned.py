@@ -2,66 +2,10 @@
 
 import dataclasses
 
-from wanderlust.config import (
-    RunConfig,
-    SacConfig,
-    ScheduleConfig,
-    SkillConfig,
-    Variant,
-    method_config,
-    with_changes,
-)
+from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config, with_changes
 from wanderlust.envs import MujocoWorld, make_world
-from wanderlust.envs.worlds.body import BodyConfig
-from wanderlust.recipes.entropy import entropy_weight
-from wanderlust.recipes.published import PUBLISHED
+from wanderlust.recipes.sac import entropy_weight, learning_rates
 from wanderlust.registry import WORLDS
-
-
-@dataclasses.dataclass(frozen=True)
-class _Fast:
-    """What differs between bodies in `fast`."""
-
-    worlds: int = 8192
-    steps: int = 25
-    updates: int = 1000
-    replay_collections: int = 8
-    rate: float = 1e-3
-    phi_rate: float = 1e-3
-    discount: float = 0.97
-    target_step: float = 0.05
-    alpha: float = 0.01
-    alpha_discrete: float = 0.01
-    alive_bonus: float = 0.0
-    position_scale: float = 1.0
-    epochs: int = 600
-    log_every: int = 2
-    look_every: int = 5
-
-
-_FAST = {
-    "ant": _Fast(),
-    "half-cheetah": _Fast(position_scale=250.0),
-    # A body that falls needs to try what it has learned at once: 16 updates a step, not 1,000 after 25. And it needs to
-    # see its balance: a metre is ten of its random policy's standard deviations, so that a few metres away a position
-    # is all that its networks would see. Divided by 800 it is one 100 m away.
-    "humanoid": _Fast(
-        worlds=4096,
-        steps=2,
-        updates=32,
-        replay_collections=128,
-        rate=5e-4,
-        phi_rate=3e-4,
-        discount=0.99,
-        target_step=0.02,
-        alpha=0.03,
-        alive_bonus=0.3,
-        position_scale=800.0,
-        epochs=12_000,
-        log_every=50,
-        look_every=6,
-    ),
-}
 
 
 def body_fast(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
@@ -71,47 +15,72 @@ def body_fast(env: str, name: str, view: Variant, skills: SkillConfig) -> RunCon
     thousands; many updates from the last collections; learning rates ten times the published ones, which normalised
     critics and quickly moving targets allow; a short horizon, which is enough for rewards that come at every step.
     """
-    f = _FAST[env]
-    alpha = f.alpha if skills.kind == "continuous" else f.alpha_discrete
-    return RunConfig(
-        env=BodyConfig(env, PUBLISHED[env].episode_length),
-        method=method_config(name, view, hidden=(256, 256), learning_rate=f.phi_rate),
+    higher = env == "humanoid" and skills.kind == "continuous"
+    config = RunConfig(
+        env=WORLDS.get(env).configure(env),
+        method=method_config(name, view, hidden=(256, 256), learning_rate=1e-3),
         skills=skills,
         sac=SacConfig(
             hidden=(512, 512),
-            policy_learning_rate=f.rate,
-            critic_learning_rate=f.rate,
-            alpha_learning_rate=f.rate,
-            **entropy_weight(name, lsd=alpha),
-            alive_bonus=0.0 if name == "dads" else f.alive_bonus,
-            position_scale=f.position_scale,
-            discount=f.discount,
+            **learning_rates(1e-3),
+            **entropy_weight(name, lsd=0.03 if higher else 0.01),
+            position_scale=250.0 if env == "half-cheetah" else 1.0,
+            discount=0.97,
             target_update="step",
-            target_step=f.target_step,
+            target_step=0.05,
             time_limit_is_terminal=False,
             critic_layer_norm=True,
         ),
         schedule=ScheduleConfig(
-            epochs=f.epochs,
-            worlds=f.worlds,
-            steps=f.steps,
-            sac_steps=f.updates,
+            epochs=600,
+            worlds=8192,
+            steps=25,
+            sac_steps=1000,
             sac_batch=8192,
-            method_steps=f.updates,
+            method_steps=1000,
             order="joint",
-            replay_collections=f.replay_collections,
+            replay_collections=8,
         ),
         recipe="fast",
         engine="warp",
         precision="bfloat16",
-        log_every=f.log_every,
-        look_every=f.look_every,
-        checkpoint_every=50 * f.log_every,
+        log_every=2,
+        look_every=5,
+        checkpoint_every=100,
     )
+    return _for_humanoid(config) if env == "humanoid" else config
 
 
-_LAPTOP_REPLAY = 409_600
-"""Transitions: 2,048 episodes of Ant."""
+def _for_humanoid(config: RunConfig) -> RunConfig:
+    """A body that falls needs to try what it has learned at once: 16 updates a step, not 1,000 after 25.
+
+    And it needs to see its balance: a metre is ten of its random policy's standard deviations, so that a few metres
+    away a position is all that its networks would see. Divided by 800 it is one 100 m away.
+    """
+    return dataclasses.replace(
+        config,
+        method=dataclasses.replace(config.method, learning_rate=3e-4),
+        sac=dataclasses.replace(
+            config.sac,
+            **learning_rates(5e-4),
+            alive_bonus=0.0 if config.method.name == "dads" else 0.3,
+            position_scale=800.0,
+            discount=0.99,
+            target_step=0.02,
+        ),
+        schedule=dataclasses.replace(
+            config.schedule,
+            epochs=12_000,
+            worlds=4096,
+            steps=2,
+            sac_steps=32,
+            method_steps=32,
+            replay_collections=128,
+        ),
+        log_every=50,
+        look_every=6,
+        checkpoint_every=2500,
+    )
 
 
 def body_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
@@ -121,7 +90,8 @@ def body_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
     much of its state at once, and stays there: of what walking would bring too little lies within 33 steps. Thousands
     of worlds find the way out, 64 do not (`docs/speed.md`).
     """
-    fast, worlds, steps = body_fast(env, name, view, skills), 64, PUBLISHED[env].episode_length // 4
+    fast, worlds = body_fast(env, name, view, skills), 64
+    steps = max(1, fast.env.episode_length // 4)
     return dataclasses.replace(
         fast,
         method=dataclasses.replace(fast.method, hidden=(64, 64)),
@@ -134,7 +104,7 @@ def body_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
             sac_steps=64,
             sac_batch=1024,
             method_steps=64,
-            replay_collections=_LAPTOP_REPLAY // (worlds * steps),
+            replay_collections=max(1, 409_600 // (worlds * steps)),  # 2,048 episodes of Ant
         ),
         recipe="laptop",
         engine="c",
@@ -146,20 +116,9 @@ def body_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
     )
 
 
-def fallback(recipe: str, env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
-    """For a world without numbers of its own: those of Ant, with what the world itself changes of them."""
-    world = WORLDS.get(env)
-    ant, config = body_laptop("ant", name, view, skills), world.configure(env)
-    stepped = isinstance(make_world(config), MujocoWorld)
-    steps = max(1, config.episode_length // 4)
-    changed = dataclasses.replace(
-        ant,
-        env=config,
-        sac=dataclasses.replace(ant.sac, position_scale=1.0),
-        schedule=dataclasses.replace(
-            ant.schedule, steps=steps, replay_collections=max(1, _LAPTOP_REPLAY // (ant.schedule.worlds * steps))
-        ),
-        engine="c" if stepped else "auto",
-        driver="split" if stepped else "fused",
-    )
-    return with_changes(changed, world.recipe_overrides.get(recipe, ()))
+def fallback(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
+    """For a world without numbers of its own: those of bodies, with what the world itself changes of them."""
+    config = body_laptop(env, name, view, skills)
+    if not isinstance(make_world(config.env), MujocoWorld):
+        config = dataclasses.replace(config, engine="auto", driver="fused")
+    return with_changes(config, WORLDS.get(env).recipe_overrides.get(config.recipe, ()))

@@ -65,6 +65,8 @@ def _standardised(x: Float[Array, " n"]) -> Float[Array, " n"]:
 
 
 Tree = TypeVar("Tree")
+Metrics = dict[str, Float[Array, ""]]
+"""What an update says of itself, by name."""
 
 
 def in_precision(tree: Tree, precision: Precision) -> Tree:

@@ -11,9 +11,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, Linear, init_mlp
-
-Metrics = dict[str, Float[Array, ""]]
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, Linear, Metrics, descend, init_mlp
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +86,7 @@ class Ppo:
         policy = MLP((*policy.layers[:-1], Linear(0.1 * head.weight, head.bias)), policy.activation)
         value = init_mlp(value_key, (self.obs_dim, *self.config.hidden, 1), GLOROT_UNIFORM)
         networks = PpoNetworks(policy, value)
-        return PpoState(networks, self._optimizer.init(networks))
+        return PpoState(networks, optax.adam(self.config.learning_rate).init(networks))
 
     # --- what is learned from ----------------------------------------------------------------------------------
 
@@ -131,12 +129,7 @@ class Ppo:
             return policy_loss + value_loss, {"value_loss": value_loss, **metrics}
 
         grads, metrics = jax.grad(loss, has_aux=True)(state.networks)
-        updates, opt = self._optimizer.update(grads, state.opt)
-        return PpoState(optax.apply_updates(state.networks, updates), opt), metrics
-
-    @property
-    def _optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.learning_rate)
+        return PpoState(*descend(optax.adam(self.config.learning_rate), grads, state.opt, state.networks)), metrics
 
 
 def sample_choices(

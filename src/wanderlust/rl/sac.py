@@ -4,7 +4,7 @@ Haarnoja et al. 2018: "Soft Actor-Critic Algorithms and Applications" (equations
 """
 
 import dataclasses
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,8 @@ import optax
 from jaxtyping import Array, Bool, Float, Key
 
 from wanderlust.config import Precision, SacConfig
-from wanderlust.rl.nets import Critic, Policy, TanhNormal, descend, in_precision, init_critic, init_policy
+from wanderlust.rl.nets import Critic, Policy, TanhNormal, Tree, descend, in_precision, init_critic, init_policy
 
-Params = TypeVar("Params")
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 
 
@@ -66,9 +65,9 @@ class Sac:
             critics=critics,
             targets=critics,
             log_alpha=log_alpha,
-            policy_opt=self._policy_optimizer.init(policy),
-            critic_opt=self._critic_optimizer.init(critics),
-            alpha_opt=self._alpha_optimizer.init(log_alpha),
+            policy_opt=optax.adam(c.policy_learning_rate).init(policy),
+            critic_opt=optax.adam(c.critic_learning_rate).init(critics),
+            alpha_opt=optax.adam(c.alpha_learning_rate).init(log_alpha),
         )
 
     # --- losses --------------------------------------------------------------------------------------------
@@ -104,20 +103,21 @@ class Sac:
         self, state: SacState, batch: Batch, key: Key[Array, ""]
     ) -> tuple[SacState, dict[str, Float[Array, ""]]]:
         """One gradient step of critics, then policy, then alpha."""
+        c = self.config
         critic_key, policy_key = jax.random.split(key)
         (critic_loss, q), grads = jax.value_and_grad(self.critic_loss, has_aux=True)(
             state.critics, state, batch, critic_key
         )
-        critics, critic_opt = descend(self._critic_optimizer, grads, state.critic_opt, state.critics)
+        critics, critic_opt = descend(optax.adam(c.critic_learning_rate), grads, state.critic_opt, state.critics)
         state = state._replace(critics=critics, critic_opt=critic_opt)
 
         (_, entropy), grads = jax.value_and_grad(self.policy_loss, has_aux=True)(state.policy, state, batch, policy_key)
-        policy, policy_opt = descend(self._policy_optimizer, grads, state.policy_opt, state.policy)
+        policy, policy_opt = descend(optax.adam(c.policy_learning_rate), grads, state.policy_opt, state.policy)
         state = state._replace(policy=policy, policy_opt=policy_opt)
 
-        if self.config.learn_alpha:
+        if c.learn_alpha:
             grad = jax.grad(self.alpha_loss)(state.log_alpha, entropy)
-            log_alpha, alpha_opt = descend(self._alpha_optimizer, grad, state.alpha_opt, state.log_alpha)
+            log_alpha, alpha_opt = descend(optax.adam(c.alpha_learning_rate), grad, state.alpha_opt, state.log_alpha)
             state = state._replace(log_alpha=log_alpha, alpha_opt=alpha_opt)
 
         metrics = {"critic_loss": critic_loss, "q": q, "entropy": entropy, "alpha": jnp.exp(state.log_alpha)}
@@ -129,20 +129,8 @@ class Sac:
         targets = jax.tree.map(lambda t, c: t + tau * (c - t), state.targets, state.critics)
         return state._replace(targets=targets)
 
-    def _cast(self, networks: Params) -> Params:
+    def _cast(self, networks: Tree) -> Tree:
         return in_precision(networks, self.precision)
-
-    @property
-    def _policy_optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.policy_learning_rate)
-
-    @property
-    def _critic_optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.critic_learning_rate)
-
-    @property
-    def _alpha_optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.alpha_learning_rate)
 
 
 def frozen(policy: Policy) -> SacState:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wanderlust.config import EngineName, EnvConfig, from_json, to_json
-from wanderlust.envs import MujocoWorld, WorldState, make_engine, make_world, overflow_of
+from wanderlust.envs import MujocoWorld, WorldState, make_engine, make_world
 from wanderlust.envs.base import sane
 from wanderlust.envs.substeps import Substep, substeps
 from wanderlust.errors import UserError
@@ -111,8 +111,7 @@ def replay(broken: Broken, engine: EngineName) -> Iterator[Replayed]:
     step = jax.jit(stepper.step) if stepper.compiles else stepper.step
     after = step(WorldState(jnp.asarray(broken.physics), jnp.zeros((len(broken.seed), 0))), jnp.asarray(broken.action))
     finite = np.asarray(sane(after))
-    overflow = overflow_of(stepper)
-    if overflow and finite.all():
-        raise UserError(overflow)
+    if finite.all():
+        stepper.check()
     for k, seed in enumerate(broken.seed):
-        yield Replayed(int(seed), bool(finite[k]), (), overflow)
+        yield Replayed(int(seed), bool(finite[k]), (), stepper.overflow())

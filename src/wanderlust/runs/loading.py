@@ -29,7 +29,7 @@ class Skills:
         self._parts = parts
         self._learned = learned
         self._act, self._decide, self._follow = (
-            jax.jit(partial(function, parts)) for function in (train.actions, train.decide, train.follow)
+            jax.jit(partial(function, parts)) for function in (train.actions, train.set_subgoals, train.command_actions)
         )
         self._phi = jax.jit(partial(represent, parts))
         self._towards = jax.jit(partial(choose_skill, parts))

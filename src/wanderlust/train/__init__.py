@@ -5,67 +5,38 @@ calls, for engines that cannot be compiled. Seeds are an axis: every array of a 
 are mapped over it, and an engine sees seeds x worlds as one batch.
 """
 
-from wanderlust.train.fused import FusedDriver, seed_mesh
-from wanderlust.train.host import SplitDriver
-from wanderlust.train.probe import (
-    actions,
-    decide,
-    follow,
-    make_player,
-    make_probe,
-    over_seeds,
-    rollout,
-    sample_skills,
-)
+from wanderlust.train.drivers import Driver, make_driver, seed_mesh
+from wanderlust.train.probe import actions, make_probe, make_skill_rollout, sample_skills
+from wanderlust.train.rollout import command_actions, set_subgoals
 from wanderlust.train.state import (
-    Actor,
     Learner,
     Setup,
     TrainState,
     assemble,
-    behaviour_policy,
-    example,
     init,
     init_seed,
-    restore,
     saved_form,
     skill_policy,
     to_save,
 )
-from wanderlust.train.update import Driver, each_seed, learn
 
 __all__ = [
-    "Actor",
     "Driver",
-    "FusedDriver",
     "Learner",
     "Setup",
-    "SplitDriver",
     "TrainState",
     "actions",
     "assemble",
-    "behaviour_policy",
-    "decide",
-    "each_seed",
-    "example",
-    "follow",
+    "command_actions",
     "init",
     "init_seed",
-    "learn",
     "make_driver",
-    "make_player",
     "make_probe",
-    "over_seeds",
-    "restore",
-    "rollout",
+    "make_skill_rollout",
     "sample_skills",
     "saved_form",
     "seed_mesh",
+    "set_subgoals",
     "skill_policy",
     "to_save",
 ]
-
-
-def make_driver(parts: Setup) -> Driver:
-    """The driver a configuration asks for, compiled on first use."""
-    return FusedDriver(parts) if parts.config.driver == "fused" else SplitDriver(parts)

@@ -24,7 +24,9 @@ class EnvState(NamedTuple):
     """What was observed when the episode began, if that is to be kept (`Transition.start`)."""
 
 
-def begin(world: World, skills: SkillSpace, key: Key[Array, ""], count: int, keeps_start: bool = False) -> EnvState:
+def start_episodes(
+    world: World, skills: SkillSpace, key: Key[Array, ""], count: int, keeps_start: bool = False
+) -> EnvState:
     """Start `count` episodes, each with a skill of its own."""
     start, draw = jax.random.split(key)
     state = jax.vmap(world.initial)(jax.random.split(start, count))
@@ -36,32 +38,25 @@ def begin(world: World, skills: SkillSpace, key: Key[Array, ""], count: int, kee
     )
 
 
-def begin_all(
-    world: World, skills: SkillSpace, keys: Key[Array, " seeds"], count: int, keeps_start: bool = False
+def autoreset(
+    world: World, stepped: EnvState, done: Bool[Array, "*worlds"], fresh: Callable[[], EnvState] | None
 ) -> EnvState:
-    """Start `count` episodes of every seed."""
-    return jax.vmap(lambda key: begin(world, skills, key, count, keeps_start))(keys)
-
-
-def autoreset(world: World, led: EnvState, fresh: Callable[[], EnvState] | None) -> EnvState:
     """Environments after a step that led to these states; their age is still that before the step.
 
-    Arrays lead with a seed axis. `fresh` draws new episodes, and only in steps in which one ends: drawing costs more
-    than stepping small environments. Without it, an environment whose episode has ended waits: its age stays at the
-    episode's length.
+    Arrays lead with a seed axis. `done` marks episodes that the step ended. `fresh` draws new ones, and only in steps
+    in which one ends: drawing costs more than stepping small environments. Without it, an environment whose episode has
+    ended waits: its age stays at the episode's length.
     """
-    terminated, truncated = _ends(world, led.age, led.state)
-    done = terminated | truncated
-    ongoing = led._replace(age=led.age + 1)
+    ongoing = stepped._replace(age=stepped.age + 1)
     if fresh is None:
-        over = done | (led.age >= world.spec.episode_length)
+        over = done | (stepped.age >= world.spec.episode_length)
         return ongoing._replace(age=jnp.where(over, world.spec.episode_length, ongoing.age))
     return cast(EnvState, jax.lax.cond(jnp.any(done), lambda w: where_worlds(done, fresh(), w), lambda w: w, ongoing))
 
 
 def transitions(world: World, before: EnvState, action: Float[Array, "*batch action"], after: WorldState) -> Transition:
     """The transitions of a step; arrays lead with two axes."""
-    terminated, truncated = _ends(world, before.age, after)
+    terminated = jax.vmap(jax.vmap(world.terminated))(after)
     observe = jax.vmap(jax.vmap(world.observe))
     return Transition(
         obs=observe(before.state),
@@ -69,15 +64,9 @@ def transitions(world: World, before: EnvState, action: Float[Array, "*batch act
         next_obs=observe(after),
         skill=before.skill,
         terminated=terminated,
-        truncated=truncated,
+        truncated=(before.age + 1 >= world.spec.episode_length) & ~terminated,
         start=before.start,
     )
-
-
-def _ends(world: World, age: Array, after: WorldState) -> tuple[Array, Array]:
-    """Which episodes a step ends: by the world, and by the time limit."""
-    terminated = jax.vmap(jax.vmap(world.terminated))(after)
-    return terminated, (age + 1 >= world.spec.episode_length) & ~terminated
 
 
 def drift(collected: Transition, age: Int[Array, "steps *worlds"], block: int) -> Float[Array, "steps *worlds obs"]:
@@ -116,7 +105,7 @@ def no_divergence(world: World) -> Diverged:
     return Diverged(jnp.zeros((), bool), zeros, jnp.zeros(world.spec.action_dim))
 
 
-def guard(
+def nan_guard(
     so_far: Diverged,
     before: WorldState,
     action: Float[Array, "seeds worlds action"],
@@ -124,14 +113,10 @@ def guard(
     running: Bool[Array, "seeds worlds"],
 ) -> Diverged:
     """Keep the first environment whose physics broke down in this step, of those whose episode was running."""
-
-    def one_seed(so_far: Diverged, before: WorldState, action: Array, after: WorldState, running: Array) -> Diverged:
-        bad = running & ~sane(after)
-        first = jnp.argmax(bad)
-        here = Diverged(bad[first], jax.tree.map(lambda x: x[first], before), action[first])
-        return jax.tree.map(lambda old, new: jnp.where(bad[first] & ~so_far.found, new, old), so_far, here)
-
-    return jax.vmap(one_seed)(so_far, before, action, after, running)
+    bad = running & ~sane(after)
+    which = jnp.arange(len(bad)), jnp.argmax(bad, axis=1)
+    here = Diverged(bad.any(axis=1), jax.tree.map(lambda x: x[which], before), action[which])
+    return where_worlds(here.found & ~so_far.found, here, so_far)
 
 
 def where_worlds(mask: Bool[Array, "*worlds"], yes: T, no: T) -> T:

@@ -5,7 +5,6 @@ import shlex
 import numpy as np
 
 from wanderlust import train
-from wanderlust.envs import overflow_of
 from wanderlust.errors import UserError
 from wanderlust.runs.broken import Broken, Origin
 from wanderlust.runs.run import Run
@@ -20,7 +19,7 @@ def stop_if_broken(
     An overflow comes last, and is added to whatever else there is: a body that breaks down is thrown into more contacts
     and limits than there is room for, so the overflow alone would hide the state to look at.
     """
-    overflow = overflow_of(parts.engine)
+    overflow = parts.engine.overflow()
     also = f"; {overflow}" if overflow else ""
     sane = np.isfinite(diverged.action).all(axis=1)  # a policy that has diverged is none of the engine's business
     found = np.asarray(diverged.found) & sane

@@ -25,6 +25,7 @@ from wanderlust.report.progress import Progress, progress
 from wanderlust.runs.run import Run
 from wanderlust.train import memory
 from wanderlust.train.guard import stop_if_broken
+from wanderlust.train.state import restore
 
 PROBE_EPISODES = 200
 """Random-skill episodes behind the coverage in metrics.jsonl."""
@@ -51,27 +52,6 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
         return _train(run, budget_seconds, pressed, quiet)
 
 
-@dataclass
-class _Clock:
-    """Seconds a run has taken, also before it was resumed."""
-
-    began: float
-    before: float
-    """In all, before this command."""
-    trained: float
-    """In training alone: without compilation, without looking at the skills."""
-
-    @property
-    def now(self) -> float:
-        return self.before + time.monotonic() - self.began
-
-    @contextmanager
-    def training(self) -> Iterator[None]:
-        began = time.monotonic()
-        yield
-        self.trained += time.monotonic() - began
-
-
 def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], quiet: bool) -> Outcome:
     began, total = time.monotonic(), run.config.schedule.epochs
     parts = _assemble(run.config)
@@ -83,24 +63,25 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
         return Outcome(epoch, "finished")
     if epoch > 0:
         run.resumed()
-    last = (run.metrics() or [{}])[-1]
-    steps = last.get("env_steps", 0)
-    spent = _Clock(began, last.get("seconds", 0.0), last.get("train_seconds", 0.0))
+    rows = run.metrics()
+    last = rows[-1] if rows else {}
+    # seconds before this command: in all, and in training alone, without compilation and looks at the skills
+    steps, spent, trained = (last.get(name, 0) for name in ("env_steps", "seconds", "train_seconds"))
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
     position = list(parts.world.spec.groups["position"])
-    first, unseen = True, True
-    covered: list[int] = next((row["coverage"] for row in reversed(run.metrics()) if "coverage" in row), [])
+    first, looked = True, False
+    covered: list[int] = next((row["coverage"] for row in reversed(rows) if "coverage" in row), [])
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
-        _introduce(line, parts)
-        state = _compile(line, parts, advance, state)
+        state = _prepare(line, parts, advance, state)
         line.restart(epoch)
         while True:
             count = min(config.log_every - epoch % config.log_every, total - epoch)
-            trained = spent.trained
-            with spent.training():
-                state, metrics = jax.block_until_ready(advance(state, count))
+            chunk_began = time.monotonic()
+            state, metrics = jax.block_until_ready(advance(state, count))
+            seconds = time.monotonic() - chunk_began
+            trained += seconds
             values = {name: np.asarray(v, float).tolist() for name, v in metrics.items()}
             stop_if_broken(run, parts, epoch + count, state.diverged, values)
             epoch += count
@@ -110,14 +91,15 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             if looks:
                 what = f"playing {PROBE_EPISODES} random skills, and compiling that"
                 skill_policy = train.skill_policy(parts, state.learner)
-                with _told(line, what) if unseen else nullcontext():
+                with nullcontext() if looked else _told(line, what):
                     covered = [coverage(x[..., position]) for x in np.asarray(probe(skill_policy).obs)]
                 parts.engine.check()
-                unseen = False
+                looked = True
             steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
             row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if looks else {})}
-            run.log({**row, "train_seconds": round(spent.trained, 3), "seconds": round(spent.now, 3)})
-            _show(line, row, covered, count / max(spent.trained - trained, 1e-9), left)
+            now = spent + time.monotonic() - began
+            run.log({**row, "train_seconds": round(trained, 3), "seconds": round(now, 3)})
+            _show(line, row, covered, count / max(seconds, 1e-9), left)
             if first:
                 line.restart(epoch)  # the first chunk waited for compilation: it is no measure of the time left
             first = False
@@ -152,19 +134,18 @@ def last_state(run: Run, parts: train.Setup) -> tuple[int, train.TrainState]:
     if not run.checkpoints():
         return 0, train.init(parts)
     epoch, saved = run.load(train.saved_form(parts))
-    return epoch, train.restore(parts, saved)
+    return epoch, restore(parts, saved)
 
 
 # --- what is said before training begins -----------------------------------------------------------------------------
 
 
-def _introduce(line: Progress, parts: train.Setup) -> None:
-    """Which engine steps the environments, and why."""
+def _prepare(line: Progress, parts: train.Setup, advance: train.Driver, state: train.TrainState) -> train.TrainState:
+    """Say which engine steps the environments, and why. Then compile, ahead of training.
+
+    The time that takes is kept apart, and the compiler says how much memory the program needs.
+    """
     _say(line, describe_engine(parts.config.env, parts.config.engine, "as configured"))  # by a recipe, a file, a flag
-
-
-def _compile(line: Progress, parts: train.Setup, advance: train.Driver, state: train.TrainState) -> train.TrainState:
-    """Compile ahead of training: its time is kept apart, and the compiler says how much memory it needs."""
     if isinstance(parts.engine, WarpEngine):
         with _told(line, "loading the physics kernels (a minute the first time on this machine)"):
             for worlds in (parts.config.schedule.worlds, PROBE_EPISODES):
@@ -278,7 +259,7 @@ def checked(config: RunConfig) -> RunConfig:
     """The same with its engine named; whatever cannot be built, or does not fit the machine, is refused."""
     devices.prepare(config.seeds)
     parts = _assemble(config)
-    _check_memory(parts)
+    memory.check(memory.count(parts, PROBE_EPISODES), memory.room(parts), config.seeds)
     return parts.config
 
 
@@ -293,18 +274,13 @@ def resume(path: Path, engine: EngineName | None = None) -> Run:
             f"{run.path} is a run of the engine warp, which needs a GPU, and JAX sees none here; add --engine c to go "
             "on with MuJoCo on the CPU"
         )
-    _check_memory(_assemble(run.config))
+    checked(run.config)
     return run
 
 
 def needs_gpu(config: RunConfig) -> bool:
     """Whether a run is meant for a GPU and there is none."""
     return config.engine == "warp" and jax.default_backend() == "cpu"
-
-
-def _check_memory(parts: train.Setup) -> None:
-    """Refuse a run that would not fit the machine."""
-    memory.check(memory.count(parts, PROBE_EPISODES), memory.room(parts), parts.config.seeds)
 
 
 def default_folder(config: RunConfig) -> Path:

@@ -1,16 +1,14 @@
 """How much memory a run takes: its state before anything is allocated, its program once it is compiled."""
 
-import math
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from wanderlust import train
 from wanderlust.envs import devices
 from wanderlust.envs.engines.warp import WarpEngine, import_warp
 from wanderlust.errors import UserError
+from wanderlust.train.state import example
 
 GIB = 2**30
 
@@ -66,7 +64,7 @@ def count(parts: train.Setup, episodes: int, compiled: int = 0) -> MemoryUse:
     config = parts.config
     state = jax.eval_shape(lambda: train.init(parts))
     split = train.seed_mesh(config.seeds).size if config.driver == "fused" else 1
-    transition = config.seeds * size(jax.eval_shape(lambda: train.example(parts)))
+    transition = config.seeds * size(jax.eval_shape(lambda: example(parts)))
     working = max(compiled, size(state.worlds) + config.schedule.collection * transition)
     physics = 0
     if isinstance(parts.engine, WarpEngine):
@@ -112,13 +110,7 @@ def check(needed: MemoryUse, room: Room, seeds: int) -> None:
 
 def size(tree: Any) -> int:
     """Bytes of all arrays of a tree, or of what `jax.eval_shape` says of one."""
-    return sum(math.prod(x.shape) * _itemsize(x.dtype) for x in jax.tree.leaves(tree))
-
-
-def _itemsize(dtype: Any) -> int:
-    if jnp.issubdtype(dtype, jax.dtypes.prng_key):
-        return 8  # two words
-    return int(np.dtype(dtype).itemsize)
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
 def in_words(count: float) -> str:

@@ -12,57 +12,40 @@ from wanderlust.envs import Engine, World
 from wanderlust.envs.base import sane
 from wanderlust.envs.spec import Rollout
 from wanderlust.methods.skills import Commands
-from wanderlust.rl.sac import mode_actions, sample_actions
 from wanderlust.train.autoreset import where_worlds
-from wanderlust.train.rollout import Step, follow_goals, make_unroll, set_goals
+from wanderlust.train.rollout import RolloutStep, command_actions, make_unroll, set_subgoals
 from wanderlust.train.state import Setup
 
-Player = Callable[[Any, Float[Array, "seeds worlds skill"], Key[Array, " seeds"]], Rollout]
+SkillRollout = Callable[[Any, Float[Array, "seeds worlds skill"], Key[Array, " seeds"]], Rollout]
 """One episode per skill under every seed's policy (`skill_policy`); arrays of the rollout lead with the seed axis."""
-Choose = Callable[[Any, Float[Array, "worlds obs"], Float[Array, "worlds skill"], Key[Array, ""]], Array]
-"""What a policy makes of observations, skills and a key: actions, or other skills."""
+PolicyFunction = Callable[[Any, Float[Array, "worlds obs"], Float[Array, "worlds skill"], Key[Array, ""]], Array]
+"""What a policy makes of observations, skills and a key: actions, or commands."""
 
 
 def actions(
     parts: Setup, policy: Any, obs: Float[Array, "worlds obs"], skill: Array, key: Key[Array, ""] | None = None
 ) -> Float[Array, "worlds action"]:
     """What skills do in some states: their mode, or a sample if there is a key. A high-level policy decides anew."""
-    return follow(parts, policy, obs, decide(parts, policy, obs, skill, key), key)
+    keys, noise = (None, None) if key is None else (jax.random.split(key, len(obs)), action_noise(parts, obs, key))
+    return command_actions(parts, policy, obs, set_subgoals(parts, policy, obs, skill, keys), noise)
 
 
-def decide(
-    parts: Setup, policy: Any, obs: Float[Array, "worlds obs"], command: Array, key: Key[Array, ""] | None = None
-) -> Float[Array, "worlds command"]:
-    """Commands from here on: skills, with the subgoals that a high-level policy sets; with a key these are drawn.
-
-    Of commands that have subgoals already, only the skills count.
-    """
-    if parts.high_level is None:
-        return command
-    return set_goals(parts, policy, obs, command, None if key is None else jax.random.split(key, len(obs)))
+def action_noise(parts: Setup, obs: Float[Array, "worlds obs"], key: Key[Array, ""]) -> Float[Array, "worlds action"]:
+    """Standard-normal noise for the actions in some states."""
+    return jax.random.normal(key, (len(obs), parts.world.spec.action_dim))
 
 
-def follow(
-    parts: Setup, policy: Any, obs: Float[Array, "worlds obs"], command: Array, key: Key[Array, ""] | None = None
-) -> Float[Array, "worlds action"]:
-    """Actions under commands that were decided here or earlier."""
-    if parts.high_level is not None:
-        return follow_goals(parts, policy, obs, command)
-    seen = parts.view.for_policy(obs)
-    return mode_actions(policy, seen, command) if key is None else sample_actions(policy, seen, command, key)[0]
-
-
-def make_player(parts: Setup, mode: bool = True) -> Player:
+def make_skill_rollout(parts: Setup, mode: bool = True) -> SkillRollout:
     """Episodes from the origin with mode actions or sampled ones, compiled on first use."""
 
-    def choose(policy: Any, obs: Array, command: Array, key: Key[Array, ""]) -> Array:
-        return follow(parts, policy, obs, command, None if mode else key)
+    def act(policy: Any, obs: Array, command: Array, key: Key[Array, ""]) -> Array:
+        return command_actions(parts, policy, obs, command, None if mode else action_noise(parts, obs, key))
 
     def renew(policy: Any, obs: Array, command: Array, key: Key[Array, ""]) -> Array:
-        return decide(parts, policy, obs, command, None if mode else key)
+        return set_subgoals(parts, policy, obs, command, None if mode else jax.random.split(key, len(obs)))
 
     world, length, hold = parts.world.from_origin(), parts.world.spec.episode_length, parts.subgoal_steps
-    episodes = make_episodes(world, parts.engine, choose, length, renew if hold else None, hold)
+    episodes = make_episodes(world, parts.engine, act, length, renew if hold else None, hold)
 
     def of_skills(policy: Any, skill: Array, key: Key[Array, ""]) -> Rollout:
         command = parts.commands.before_goals(skill) if isinstance(parts.commands, Commands) else skill
@@ -72,12 +55,12 @@ def make_player(parts: Setup, mode: bool = True) -> Player:
 
 
 def make_episodes(
-    world: World, engine: Engine, choose: Choose, steps: int, renew: Choose | None = None, hold: int = 1
+    world: World, engine: Engine, choose: PolicyFunction, steps: int, renew: PolicyFunction | None = None, hold: int = 1
 ) -> Callable[[Any, Float[Array, "worlds skill"], Key[Array, ""]], Rollout]:
     """One episode per given skill, `steps` long; an environment that terminates stays where it ended.
 
-    One whose physics breaks down stays at its last finite state. With `renew`, `choose` reads not `skill` but what
-    `renew` makes of it before the first step and again every `hold` steps.
+    One whose physics breaks down stays at its last finite state. With `renew`, actions are chosen not by `skill` but by
+    the command that `renew` makes of it before the first step and again every `hold` steps.
     """
     observe = jax.jit(jax.vmap(world.observe))
 
@@ -89,14 +72,15 @@ def make_episodes(
             command = jax.lax.cond(at % hold == 0, renewed, lambda command: command, command)
         return (state, alive, command), state, choose(policy, obs, command, key)
 
-    def follow(carry: Any, before: Any, action: Array, after: Any, now: Any) -> tuple[Any, Any]:
+    def record(carry: Any, before: Any, action: Array, after: Any, now: Any) -> tuple[Any, Any]:
         _, alive, command = carry
         alive = alive & sane(after)
         state = where_worlds(alive, after, before)
         alive = alive & ~jax.vmap(world.terminated)(state)
         return (state, alive, command), (observe(state), action, alive)
 
-    unroll = make_unroll(engine, Step(act, follow, lambda carry: bool(np.any(carry[1]))), not engine.compiles)
+    step = RolloutStep(act, record, running=lambda carry: bool(np.any(carry[1])))
+    unroll = make_unroll(engine, step, on_host=not engine.compiles)
 
     def episodes(policy: Any, skill: Float[Array, "worlds skill"], key: Key[Array, ""]) -> Rollout:
         start_key, step_key = jax.random.split(key)
@@ -114,7 +98,7 @@ def make_episodes(
     return episodes
 
 
-def over_seeds(engine: Engine, episodes: Callable[[Any, Array, Key[Array, ""]], Rollout]) -> Player:
+def over_seeds(engine: Engine, episodes: Callable[[Any, Array, Key[Array, ""]], Rollout]) -> SkillRollout:
     """Episodes of one seed for all of them: side by side in one program, or one after the other on the host."""
     if engine.compiles:
         return jax.jit(jax.vmap(episodes))
@@ -128,12 +112,6 @@ def over_seeds(engine: Engine, episodes: Callable[[Any, Array, Key[Array, ""]], 
     return seed_by_seed
 
 
-def rollout(parts: Setup, policy: Any, skill: Array, key: Key[Array, ""], mode: bool = True) -> Rollout:
-    """One episode per skill under one seed's policy, from the origin, with mode actions or sampled ones."""
-    one = jax.tree.map(lambda x: x[None], (policy, skill, key))
-    return jax.tree.map(lambda x: x[0], make_player(parts, mode)(*one))
-
-
 def sample_skills(parts: Setup, keys: Key[Array, " seeds"], count: int) -> Float[Array, "seeds count skill"]:
     """Random skills for every seed."""
     return jax.vmap(lambda key: jax.vmap(parts.skills.sample)(jax.random.split(key, count)))(keys)
@@ -143,7 +121,7 @@ def make_probe(parts: Setup, episodes: int) -> Callable[[Any], Rollout]:
     """A look at all seeds: what random skills do, with mode actions, always the same skills and starts."""
     seeds = range(parts.config.seed, parts.config.seed + parts.config.seeds)
     keys = jnp.stack([jax.random.fold_in(jax.random.key(s), 1) for s in seeds])
-    skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    skill_keys, rollout_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
     skill = sample_skills(parts, skill_keys, episodes)
-    player = make_player(parts)
-    return lambda policy: player(policy, skill, play_keys)
+    skill_rollout = make_skill_rollout(parts)
+    return lambda policy: skill_rollout(policy, skill, rollout_keys)

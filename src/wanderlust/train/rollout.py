@@ -11,23 +11,18 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from wanderlust.envs import Engine
 from wanderlust.rl.sac import mode_actions, noisy_actions
-from wanderlust.train.autoreset import (
-    Diverged,
-    EnvState,
-    autoreset,
-    begin_all,
-    guard,
-    transitions,
-)
-from wanderlust.train.state import Actor, Setup
+from wanderlust.train.autoreset import Diverged, EnvState, autoreset, nan_guard, transitions
+from wanderlust.train.state import Setup, fresh_worlds
+
+# --- a policy unrolled over an engine --------------------------------------------------------------------------------
 
 
-class Step(NamedTuple):
+class RolloutStep(NamedTuple):
     """What a rollout does around every step of its engine: pure functions."""
 
     act: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
     """(parameters, carry, input) -> carry, the states to step from, actions."""
-    follow: Callable[[Any, Any, Any, Any, Any], tuple[Any, Any]]
+    record: Callable[[Any, Any, Any, Any, Any], tuple[Any, Any]]
     """(carry, states before, actions, states after, input) -> carry, output."""
     running: Callable[[Any], bool] | None = None
     """Whether the environments of a carry have anything left to do; if not, a rollout on the host skips the engine."""
@@ -37,10 +32,10 @@ Unroll = Callable[..., tuple[Any, Any]]
 """(parameters, carry, inputs) -> carry, outputs; inputs and outputs lead with the axis of steps."""
 
 
-def make_unroll(engine: Engine, step: Step, on_host: bool) -> Unroll:
+def make_unroll(engine: Engine, step: RolloutStep, on_host: bool) -> Unroll:
     """Unroll a policy over an engine: scanned inside a compiled program, or looped on the host with the same numbers.
 
-    On the host there are two calls a step: the engine's, and one compiled call that follows it and acts again.
+    On the host there are two calls a step: the engine's, and one compiled call that records it and acts again.
     """
     if on_host:
         return _host_unroll(engine, step)
@@ -48,14 +43,14 @@ def make_unroll(engine: Engine, step: Step, on_host: bool) -> Unroll:
     def scanned(parameters: Any, carry: Any, inputs: Any) -> tuple[Any, Any]:
         def one(carry: Any, now: Any) -> tuple[Any, Any]:
             carry, state, action = step.act(parameters, carry, now)
-            return step.follow(carry, state, action, engine.step(state, action), now)
+            return step.record(carry, state, action, engine.step(state, action), now)
 
         return jax.lax.scan(one, carry, inputs)
 
     return scanned
 
 
-def _host_unroll(engine: Engine, step: Step) -> Unroll:
+def _host_unroll(engine: Engine, step: RolloutStep) -> Unroll:
     step_engine = jax.jit(engine.step) if engine.compiles else engine.step
 
     @cache
@@ -68,8 +63,8 @@ def _host_unroll(engine: Engine, step: Step) -> Unroll:
 
         def turn(leaves: list[Array], carry: Any, moved: Any, at: Any, inputs: Any) -> tuple[Any, ...]:
             before, action, after = moved
-            followed, out = step.follow(carry, before, action, after, jax.tree.map(lambda x: x[at], inputs))
-            return followed, out, at + 1, *act(leaves, followed, at + 1, inputs)
+            recorded, out = step.record(carry, before, action, after, jax.tree.map(lambda x: x[at], inputs))
+            return recorded, out, at + 1, *act(leaves, recorded, at + 1, inputs)
 
         return jax.jit(act), jax.jit(turn)
 
@@ -78,16 +73,59 @@ def _host_unroll(engine: Engine, step: Step) -> Unroll:
         act, turn = compiled(structure)
         count = len(jax.tree.leaves(inputs)[0]) if steps is None else steps
         at, outs = jnp.int32(0), []
-        followed, (acting, state, action) = carry, act(leaves, carry, at, inputs)
+        recorded, (acting, state, action) = carry, act(leaves, carry, at, inputs)
         for _ in range(count):
             before, chosen = jax.device_get((state, action))
             goes_on = step.running is None or step.running(acting)
             after = step_engine(before, chosen) if goes_on else before
-            followed, out, at, acting, state, action = turn(leaves, acting, (before, chosen, after), at, inputs)
+            recorded, out, at, acting, state, action = turn(leaves, acting, (before, chosen, after), at, inputs)
             outs.append(out)
-        return jax.device_get(followed), jax.tree.map(lambda *x: np.stack(x), *jax.device_get(outs))
+        return jax.device_get(recorded), jax.tree.map(lambda *x: np.stack(x), *jax.device_get(outs))
 
     return looped
+
+
+# --- what policies do ------------------------------------------------------------------------------------------------
+
+
+def command_actions(
+    parts: Setup,
+    policy: Any,
+    obs: Float[Array, "worlds obs"],
+    command: Float[Array, "worlds command"],
+    noise: Float[Array, "worlds action"] | None = None,
+) -> Float[Array, "worlds action"]:
+    """Actions under commands: mode actions, or the ones that standard-normal noise stands for.
+
+    Under subgoals they are mode actions in any case: what is random there is the subgoal.
+    """
+    seen = parts.view.for_policy(obs)
+    if parts.method.high_level is not None:
+        return mode_actions(policy.policy, seen, command[:, parts.skills.size :])
+    return mode_actions(policy, seen, command) if noise is None else noisy_actions(policy, seen, command, noise)
+
+
+def set_subgoals(
+    parts: Setup,
+    policy: Any,
+    obs: Float[Array, "worlds obs"],
+    command: Float[Array, "worlds command"],
+    keys: Key[Array, " worlds"] | None = None,
+) -> Float[Array, "worlds command"]:
+    """Commands from here on: skills, with the subgoals that a high-level policy sets: the likeliest, or drawn ones.
+
+    Of commands that have subgoals already, only the skills count.
+    """
+    if parts.method.high_level is None:
+        return command
+    skill = command[:, : parts.skills.size]
+    seen = parts.view.for_method(obs)
+    goal = partial(parts.method.high_level.goal, policy.goal_policy)
+    goals = jax.vmap(lambda o, z: goal(o, z, None))(seen, skill) if keys is None else jax.vmap(goal)(seen, skill, keys)
+    return jnp.concatenate([skill, goals], axis=1)
+
+
+# --- the collection of an epoch --------------------------------------------------------------------------------------
 
 
 class Collecting(NamedTuple):
@@ -99,108 +137,56 @@ class Collecting(NamedTuple):
     """Which of all environments of a seed is the first of these."""
 
 
-def collection_step(parts: Setup) -> Step:
+def collection_step(parts: Setup) -> RolloutStep:
     """A step of a collection. Inputs are keys, outputs transitions and the ages at which they were made."""
-    length = parts.world.spec.episode_length
+    world, count = parts.world, parts.config.schedule.worlds
 
     def mine(carry: Collecting, tree: Any) -> Any:
-        count = carry.envs.age.shape[1]
-        if count == parts.config.schedule.worlds:
+        part = carry.envs.age.shape[1]
+        if part == count:
             return tree
-        return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, carry.first, count, axis=1), tree)
+        return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, carry.first, part, axis=1), tree)
 
-    def choose(actor: Actor, carry: Collecting, keys: tuple[Array, Array]) -> tuple[Collecting, Any, Any]:
-        envs = resample_commands(parts, actor, carry.envs, mine(carry, command_keys(parts, keys[0])))
-        action = jax.vmap(partial(act, parts))(actor, envs, mine(carry, draw_noise(parts, keys[0])))
+    def act(policy: Any, carry: Collecting, keys: tuple[Array, Array]) -> tuple[Collecting, Any, Any]:
+        envs = carry.envs
+        if parts.hold:
+            new = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1), count))(keys[0])
+            envs = resample_commands(parts, policy, envs, mine(carry, new))
+        noise = jax.vmap(lambda key: jax.random.normal(key, (count, world.spec.action_dim)))(keys[0])
+        obs = jax.vmap(jax.vmap(world.observe))(envs.state)
+        action = jax.vmap(partial(command_actions, parts))(policy, obs, envs.skill, mine(carry, noise))
         return carry._replace(envs=envs), all_worlds(envs.state), all_worlds(action)
 
-    def follow(carry: Collecting, before: Any, action: Any, after: Any, keys: Any) -> tuple[Collecting, Any]:
+    def record(carry: Collecting, before: Any, action: Any, after: Any, keys: Any) -> tuple[Collecting, Any]:
         envs = carry.envs
         action, after = by_seed((action, after), envs.age.shape[0])
-        fresh = None if parts.waits else lambda: mine(carry, fresh_worlds(parts, keys[1]))
-        diverged = guard(carry.diverged, envs.state, action, after, is_running(parts, envs.age))
-        out = transitions(parts.world, envs, action, after), envs.age
-        return Collecting(autoreset(parts.world, envs._replace(state=after), fresh), diverged, carry.first), out
+        made = transitions(world, envs, action, after)
+        fresh = None if parts.waits else lambda: mine(carry, jax.vmap(partial(fresh_worlds, parts))(keys[1]))
+        diverged = nan_guard(carry.diverged, envs.state, action, after, is_running(parts, envs.age))
+        done = made.terminated | made.truncated
+        envs_after = autoreset(world, envs._replace(state=after), done, fresh)
+        return Collecting(envs_after, diverged, carry.first), (made, envs.age)
 
     def running(carry: Collecting) -> bool:
-        return bool(np.min(carry.envs.age) < length)
+        return bool(np.min(carry.envs.age) < world.spec.episode_length)
 
-    return Step(choose, follow, running if parts.waits else None)
-
-
-def act(
-    parts: Setup, actor: Actor, worlds: EnvState, noise: Float[Array, "worlds action"]
-) -> Float[Array, "worlds action"]:
-    """Actions of one seed's worlds: the ones of its policy that standard-normal noise stands for.
-
-    A policy that follows subgoals takes its mode actions: what is random there is the subgoal.
-    """
-    obs = jax.vmap(parts.world.observe)(worlds.state)
-    if parts.high_level is not None:
-        return follow_goals(parts, actor, obs, worlds.skill)
-    return noisy_actions(actor.policy, parts.view.for_policy(obs), worlds.skill, noise)
+    return RolloutStep(act, record, running if parts.waits else None)
 
 
-def follow_goals(
-    parts: Setup, actor: Actor, obs: Float[Array, "worlds obs"], command: Float[Array, "worlds command"]
-) -> Float[Array, "worlds action"]:
-    """The mode actions of the low-level policy towards the subgoals in its commands."""
-    return mode_actions(actor.policy, parts.view.for_policy(obs), command[:, parts.skills.size :])
-
-
-def set_goals(
-    parts: Setup,
-    actor: Actor,
-    obs: Float[Array, "worlds obs"],
-    command: Float[Array, "worlds command"],
-    keys: Key[Array, " worlds"] | None,
-) -> Float[Array, "worlds command"]:
-    """Commands with the subgoals that the high-level policy sets here: the likeliest, or drawn ones."""
-    if parts.high_level is None:
-        raise ValueError("this method sets no subgoals")
-    skill = command[:, : parts.skills.size]
-    seen = parts.view.for_method(obs)
-    goal = partial(parts.high_level.goal, actor.goal_policy)
-    goals = jax.vmap(lambda o, z: goal(o, z, None))(seen, skill) if keys is None else jax.vmap(goal)(seen, skill, keys)
-    return jnp.concatenate([skill, goals], axis=1)
-
-
-def resample_commands(
-    parts: Setup, actor: Actor, worlds: EnvState, keys: Key[Array, "seeds worlds"] | tuple[()]
-) -> EnvState:
+def resample_commands(parts: Setup, policy: Any, worlds: EnvState, keys: Key[Array, "seeds worlds"]) -> EnvState:
     """New commands for episodes whose age is a multiple of `hold` steps; arrays lead with a seed axis."""
-    if isinstance(keys, tuple):
-        return worlds
     due = (worlds.age % parts.hold == 0) & (worlds.age < parts.world.spec.episode_length)
 
-    def one_seed(actor: Actor, worlds: EnvState, keys: Key[Array, " worlds"]) -> Float[Array, "worlds command"]:
-        if parts.high_level is None:
+    def one_seed(policy: Any, worlds: EnvState, keys: Key[Array, " worlds"]) -> Float[Array, "worlds command"]:
+        if parts.method.high_level is None:
             return jax.vmap(parts.commands.sample)(keys)
-        return set_goals(parts, actor, jax.vmap(parts.world.observe)(worlds.state), worlds.skill, keys)
+        return set_subgoals(parts, policy, jax.vmap(parts.world.observe)(worlds.state), worlds.skill, keys)
 
     def renewed(worlds: EnvState) -> EnvState:
-        command = jax.vmap(one_seed)(actor, worlds, keys)
+        command = jax.vmap(one_seed)(policy, worlds, keys)
         return worlds._replace(skill=jnp.where(due[..., None], command, worlds.skill))
 
     return jax.lax.cond(jnp.any(due), renewed, lambda worlds: worlds, worlds)
-
-
-def command_keys(parts: Setup, keys: Key[Array, " seeds"]) -> Key[Array, "seeds worlds"] | tuple[()]:
-    """Keys for the commands of a step; none if episodes keep theirs."""
-    if not parts.hold:
-        return ()
-    return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1), parts.config.schedule.worlds))(keys)
-
-
-def draw_noise(parts: Setup, keys: Key[Array, " seeds"]) -> Float[Array, "seeds worlds action"]:
-    """Standard-normal noise for the actions of a step."""
-    shape = (parts.config.schedule.worlds, parts.world.spec.action_dim)
-    return jax.vmap(lambda key: jax.random.normal(key, shape))(keys)
-
-
-def fresh_worlds(parts: Setup, keys: Key[Array, " seeds"]) -> EnvState:
-    """Environments of all seeds, each at the start of an episode."""
-    return begin_all(parts.world, parts.commands, keys, parts.config.schedule.worlds, parts.keeps_start)
 
 
 class EpochKeys(NamedTuple):

@@ -19,7 +19,7 @@ import jax
 from rich.console import Console
 
 from wanderlust import train
-from wanderlust.config import EngineName, RunConfig, StagedConfig
+from wanderlust.config import RunConfig, StagedConfig
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.methods.base import FirstStage
 from wanderlust.registry import METHODS
@@ -28,6 +28,7 @@ from wanderlust.report.progress import progress
 from wanderlust.runs.run import Run
 from wanderlust.train import loop
 from wanderlust.train.loop import Outcome
+from wanderlust.train.update import each_seed
 
 Say = Callable[[str], None]
 
@@ -90,11 +91,6 @@ def start(config: RunConfig, out: Path | None, begin_with: Path | None = None) -
     return loop.start(config, out, begin_with)
 
 
-def resume(path: Path, engine: EngineName | None = None) -> Run:
-    """Open a run to go on with it, in whichever stage it was stopped."""
-    return loop.resume(path, engine)
-
-
 def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:
     """Train a run through the stages that are left, until it is finished, its budget is spent or Ctrl-C is pressed.
 
@@ -140,7 +136,7 @@ def _last_stage_state(run: Run, first: Run, quiet: bool, say: Say) -> train.Trai
                 folder=run.path,
                 seeds=range(run.config.seed, run.config.seed + run.config.seeds),
                 obs_dim=parts.view.method_dim,
-                each_seed=train.each_seed,
+                each_seed=each_seed,
                 progress=lambda total, unit: progress(total, unit, quiet=quiet),
                 say=say,
                 interrupted=pressed,

@@ -13,18 +13,12 @@ from wanderlust.envs import Engine, World, make_engine, make_world
 from wanderlust.envs.spec import EnvSpec, Transition
 from wanderlust.errors import UserError
 from wanderlust.methods import Method, View, bonuses, make_method
-from wanderlust.methods.base import HighLevelMethod
 from wanderlust.methods.skills import Commands, SkillSpace, make_skills
 from wanderlust.rl import replay as replays
 from wanderlust.rl.nets import Policy
 from wanderlust.rl.replay import Replay
 from wanderlust.rl.sac import Sac, SacState, frozen
-from wanderlust.train.autoreset import (
-    Diverged,
-    EnvState,
-    begin,
-    no_divergence,
-)
+from wanderlust.train.autoreset import Diverged, EnvState, no_divergence, start_episodes
 
 
 class Reward(NamedTuple):
@@ -55,29 +49,14 @@ class Setup:
         return (main,) if self.bonus is None else (main, self.bonus)
 
     @property
-    def keeps_start(self) -> bool:
-        """Whether transitions carry what their episode began with."""
-        return self.method.keeps_start
-
-    @property
-    def block(self) -> int:
-        """Steps over which transitions carry how far they led, if they do."""
-        return self.method.block
-
-    @property
-    def high_level(self) -> HighLevelMethod | None:
-        """The method, if it sets subgoals for a frozen policy."""
-        return self.method.high_level
-
-    @property
     def subgoal_steps(self) -> int:
         """Steps between two subgoals of a high-level policy; 0 if there is none."""
-        return self.hold if self.high_level is not None else 0
+        return self.hold if self.method.high_level is not None else 0
 
     @property
     def commands(self) -> SkillSpace:
         """What environments carry: skills, and the subgoals that a high-level policy sets."""
-        high = self.high_level
+        high = self.method.high_level
         return Commands(self.skills, high.lower.skills.size) if high else self.skills
 
     @property
@@ -130,24 +109,23 @@ class Learner(NamedTuple):
     """What was learned for a reward that is added to the method's."""
 
 
-class Actor(NamedTuple):
-    """What chooses actions."""
+class HierarchicalPolicy(NamedTuple):
+    """A policy that follows subgoals, and the high-level policy that sets them."""
 
     policy: Policy
-    goal_policy: Any = ()
-    """What sets the subgoals that the policy follows, if the method has a high level."""
+    goal_policy: Any
 
 
-def behaviour_policy(parts: Setup, learner: Learner) -> Actor:
+def behaviour_policy(parts: Setup, learner: Learner) -> Policy | HierarchicalPolicy:
     """What acts while data are collected."""
-    return Actor(learner.sac.policy, parts.high_level.sampling_policy(learner.method) if parts.high_level else ())
+    policy, high = learner.sac.policy, parts.method.high_level
+    return HierarchicalPolicy(policy, high.sampling_policy(learner.method)) if high else policy
 
 
-def skill_policy(parts: Setup, learner: Learner) -> Any:
-    """What acts when skills are used: a policy, with the one that sets its subgoals if there is one."""
-    if parts.high_level is None:
-        return learner.sac.policy
-    return Actor(learner.sac.policy, parts.high_level.skill_policy(learner.method))
+def skill_policy(parts: Setup, learner: Learner) -> Policy | HierarchicalPolicy:
+    """What acts when skills are used."""
+    policy, high = learner.sac.policy, parts.method.high_level
+    return HierarchicalPolicy(policy, high.skill_policy(learner.method)) if high else policy
 
 
 class TrainState(NamedTuple):
@@ -164,22 +142,25 @@ class TrainState(NamedTuple):
 def init_seed(parts: Setup, key: Key[Array, ""]) -> TrainState:
     """The state of one seed before its first epoch."""
     sac_key, method_key, worlds_key, key = jax.random.split(key, 4)
-    schedule = parts.config.schedule
-    worlds = begin(parts.world, parts.commands, worlds_key, schedule.worlds, parts.keeps_start)
+    schedule, high_level = parts.config.schedule, parts.method.high_level
     # a high-level policy learns from trajectories as they come
-    capacity = 0 if parts.high_level else schedule.collection * schedule.replay_collections
-    sac, bonus = parts.sac.init(sac_key), parts.bonus
+    capacity = 0 if high_level else schedule.collection * schedule.replay_collections
+    sac = parts.sac.init(sac_key)
+    method, bonus = parts.method.init(method_key, parts.view.method_dim), ()
+    if parts.bonus is not None:
+        bonus = parts.bonus.method.init(jax.random.fold_in(method_key, 1), parts.bonus.view.method_dim)
     return TrainState(
-        learner=Learner(
-            frozen(sac.policy) if parts.high_level else sac,
-            parts.method.init(method_key, parts.view.method_dim),
-            () if bonus is None else bonus.method.init(jax.random.fold_in(method_key, 1), bonus.view.method_dim),
-        ),
-        worlds=worlds,
+        learner=Learner(frozen(sac.policy) if high_level else sac, method, bonus),
+        worlds=fresh_worlds(parts, worlds_key),
         replay=replays.empty(example(parts), capacity),
         diverged=no_divergence(parts.world),
         key=key,
     )
+
+
+def fresh_worlds(parts: Setup, key: Key[Array, ""]) -> EnvState:
+    """The environments of one seed, each at the start of an episode."""
+    return start_episodes(parts.world, parts.commands, key, parts.config.schedule.worlds, parts.method.keeps_start)
 
 
 def example(parts: Setup) -> Transition:
@@ -192,8 +173,8 @@ def example(parts: Setup) -> Transition:
         skill=jnp.zeros(parts.commands.size),
         terminated=jnp.zeros((), bool),
         truncated=jnp.zeros((), bool),
-        start=jnp.zeros(spec.obs_dim) if parts.keeps_start else (),
-        drift=jnp.zeros(spec.obs_dim) if parts.block else (),
+        start=jnp.zeros(spec.obs_dim) if parts.method.keeps_start else (),
+        drift=jnp.zeros(spec.obs_dim) if parts.method.block else (),
     )
 
 

@@ -1,4 +1,4 @@
-"""A meta-controller over frozen skills (the paper's appendix): every K steps it chooses the skill that acts next.
+"""A high-level policy over frozen skills (the paper's meta-controller): every K steps it chooses the skill that acts.
 
 It learns from the task's reward alone (`learners.py`). Seeds are an axis, as in discovery: one program rolls out and
 learns for all of them.
@@ -11,84 +11,41 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Key
 
-from wanderlust.downstream.controllers.learners import ControllerLearner, Metrics, follow_moments, show
+from wanderlust.downstream.controllers.learners import ControllerLearner, normalised, update_moments
 from wanderlust.downstream.controllers.options import (
     Choice,
+    ControlledSkills,
     Decisions,
     HighLevelPolicy,
     TaskSetup,
     make_option_rollout,
+    over_skills,
     returns,
 )
+from wanderlust.methods.base import Metrics
 from wanderlust.rl.moments import Moments, unit_moments
 from wanderlust.runs.learned import Learned
-from wanderlust.train import Setup, decide, follow, seed_mesh
-
-# --- high-level policies ---------------------------------------------------------------------------------------------
+from wanderlust.train import Setup, seed_mesh
 
 
 class Controller(NamedTuple):
-    """What a controller is at one moment; of one seed, or every array with a leading seed axis."""
+    """What a controller has learned; of one seed, or every array with a leading seed axis."""
 
     policy: Any
     statistics: Moments
     """By which it sees observations."""
 
 
-class ControlledSkills(NamedTuple):
-    """A controller, and the skills it chooses from: the parameters of the high-level policies here."""
-
-    controller: Any
-    """A `Controller`, or nothing for policies that need none."""
-    learned: Learned
-
-
-def exploring_policy(parts: Setup, learner: ControllerLearner, option_length: int) -> HighLevelPolicy:
-    """Draws skills as learning asks for it."""
+def controlled_policy(parts: Setup, learner: ControllerLearner, mode: bool = True) -> HighLevelPolicy:
+    """Takes the skills that seem best to a controller, or draws them as learning asks for it."""
 
     def choose(skilled: ControlledSkills, seen: Array, key: Key[Array, ""]) -> Choice:
         policy, statistics = skilled.controller
-        return learner.explore(policy, show(statistics, seen), key)
+        return learner.choose(policy, normalised(statistics, seen), None if mode else key)
 
-    return _over_skills(parts, choose, option_length)
-
-
-def greedy_policy(parts: Setup, learner: ControllerLearner, option_length: int) -> HighLevelPolicy:
-    """Takes the skill that seems best."""
-
-    def choose(skilled: ControlledSkills, seen: Array, key: Key[Array, ""]) -> Choice:
-        policy, statistics = skilled.controller
-        return Choice(learner.decide(policy, show(statistics, seen)))
-
-    return _over_skills(parts, choose, option_length)
-
-
-def random_policy(parts: Setup, option_length: int) -> HighLevelPolicy:
-    """Draws skills as discovery drew them."""
-
-    def choose(skilled: ControlledSkills, seen: Array, key: Key[Array, ""]) -> Choice:
-        return Choice(jax.vmap(parts.skills.sample)(jax.random.split(key, len(seen))))
-
-    return _over_skills(parts, choose, option_length)
-
-
-def _over_skills(
-    parts: Setup, choose: Callable[[ControlledSkills, Array, Key[Array, ""]], Choice], option_length: int
-) -> HighLevelPolicy:
-    """A method's own high level sets its subgoals as often as in training."""
-
-    def act(skilled: ControlledSkills, obs: Array, command: Array) -> Array:
-        return follow(parts, skilled.learned.policy, obs, command)
-
-    def command(skilled: ControlledSkills, obs: Array, command: Array) -> Array:
-        return decide(parts, skilled.learned.policy, obs, command)
-
-    return HighLevelPolicy(choose, act, option_length, command, parts.subgoal_steps)
-
-
-# --- training ------------------------------------------------------------------------------------------------------
+    return over_skills(parts, choose, learner.option_length)
 
 
 class ControllerTraining(NamedTuple):
@@ -100,10 +57,8 @@ class ControllerTraining(NamedTuple):
     key: Key[Array, " seeds"]
 
 
-Advance = Callable[
-    [ControllerTraining, Learned, int], tuple[ControllerTraining, dict[str, Float[Array, "epochs seeds"]]]
-]
-"""Trains for some epochs, at most `log_every` of the setting; the metrics of each."""
+Epoch = Callable[[ControllerTraining, Learned], tuple[ControllerTraining, Metrics]]
+"""Trains for an epoch; the metrics of each seed."""
 
 
 def begin(learner: ControllerLearner, seeds: Array) -> ControllerTraining:
@@ -111,19 +66,20 @@ def begin(learner: ControllerLearner, seeds: Array) -> ControllerTraining:
 
     def one(seed: Array) -> ControllerTraining:
         own, key = jax.random.split(jax.random.key(seed))
-        return ControllerTraining(learner.init(own), unit_moments(learner.obs_dim), learner.memory(), key)
+        statistics = unit_moments(learner.algorithm.obs_dim)
+        return ControllerTraining(learner.algorithm.init(own), statistics, learner.memory(), key)
 
     return jax.jit(jax.vmap(one))(seeds)
 
 
 def controllers(learner: ControllerLearner, training: ControllerTraining) -> Controller:
-    """What has been learned so far."""
+    """Those of all seeds, as they are by now."""
     return Controller(learner.policy(training.learner), training.statistics)
 
 
-def make_advance(parts: Setup, setup: TaskSetup, learner: ControllerLearner, option_length: int) -> Advance:
-    """Epochs of rollouts and learning: one program if the engine compiles, else the engine between compiled pieces."""
-    rollout = make_option_rollout(setup, exploring_policy(parts, learner, option_length))
+def make_epoch(parts: Setup, setup: TaskSetup, learner: ControllerLearner) -> Epoch:
+    """A rollout and learning from it: one program if the engine compiles, else the engine between compiled pieces."""
+    rollout = make_option_rollout(setup, controlled_policy(parts, learner, mode=False))
     setting = learner.setting
 
     @jax.jit
@@ -138,7 +94,7 @@ def make_advance(parts: Setup, setup: TaskSetup, learner: ControllerLearner, opt
             training.learner, training.memory, of_seeds, training.statistics, keys
         )
         # only now: what was chosen was chosen by what the old ones showed
-        statistics = jax.vmap(partial(follow_moments, rate=setting.statistics_rate))(
+        statistics = jax.vmap(partial(update_moments, rate=setting.statistics_rate))(
             training.statistics, of_seeds.seen, of_seeds.valid
         )
         earned, steps = jnp.mean(returns(decisions), axis=1), jnp.sum(decisions.steps, axis=(0, 2))
@@ -147,60 +103,24 @@ def make_advance(parts: Setup, setup: TaskSetup, learner: ControllerLearner, opt
 
     def epoch(training: ControllerTraining, learned: Learned) -> tuple[ControllerTraining, Metrics]:
         key, rollout_keys, learn_keys = split(training.key)
-        skilled = ControlledSkills(controllers(learner, training), learned)
+        skilled = ControlledSkills(learned, controllers(learner, training))
         decisions = rollout(skilled, rollout_keys, setting.episodes)
         return learn(training._replace(key=key), decisions, learn_keys)
 
-    return _compiled_epochs(epoch, setting.log_every) if setup.engine.compiles else _host_epochs(epoch)
+    return _over_devices(epoch) if setup.engine.compiles else epoch
 
 
-Epoch = Callable[[ControllerTraining, Learned], tuple[ControllerTraining, Metrics]]
-
-
-def _host_epochs(epoch: Epoch) -> Advance:
-    def advance(training: ControllerTraining, learned: Learned, epochs: int) -> tuple[ControllerTraining, Any]:
-        log = []
-        for _ in range(epochs):
-            training, metrics = epoch(training, learned)
-            log.append(metrics)
-        return training, jax.tree.map(lambda *x: jnp.stack(x), *log)
-
-    return advance
-
-
-def _compiled_epochs(epoch: Epoch, most: int) -> Advance:
-    """At most so many epochs in one program, seeds spread over the devices."""
+def _over_devices(epoch: Epoch) -> Epoch:
+    """The same as one program, seeds spread over the devices."""
     across = PartitionSpec("seeds")
 
-    def chunk(training: ControllerTraining, learned: Learned, epochs: Int[Array, ""]) -> tuple[ControllerTraining, Any]:
-        """How many is not part of the program: the last ones before the end may be fewer, and compile nothing anew."""
-
-        def one(n: Array, so_far: tuple[ControllerTraining, Any]) -> tuple[ControllerTraining, Any]:
-            training, metrics = epoch(so_far[0], learned)
-            return training, jax.tree.map(lambda log, now: log.at[n].set(now), so_far[1], metrics)
-
-        _, shapes = jax.eval_shape(epoch, training, learned)
-        log = jax.tree.map(lambda x: jnp.zeros((most, *x.shape), x.dtype), shapes)
-        return jax.lax.fori_loop(0, epochs, one, (training, log))
-
     @partial(jax.jit, donate_argnums=0)
-    def spread(
-        training: ControllerTraining, learned: Learned, epochs: Int[Array, ""]
-    ) -> tuple[ControllerTraining, Any]:
-        part = jax.shard_map(
-            chunk,
-            mesh=seed_mesh(len(training.key)),
-            in_specs=(across, across, PartitionSpec()),
-            out_specs=(across, PartitionSpec(None, "seeds")),
-            check_vma=False,
-        )
-        return part(training, learned, epochs)
+    def program(training: ControllerTraining, learned: Learned) -> tuple[ControllerTraining, Metrics]:
+        mesh = seed_mesh(len(training.key))
+        return jax.shard_map(epoch, mesh=mesh, in_specs=across, out_specs=across, check_vma=False)(training, learned)
 
-    def advance(training: ControllerTraining, learned: Learned, epochs: int) -> tuple[ControllerTraining, Any]:
-        if epochs > most:
-            raise ValueError(f"{epochs} epochs at once are more than log_every, {most}")
+    def spread(training: ControllerTraining, learned: Learned) -> tuple[ControllerTraining, Metrics]:
         sharding = NamedSharding(seed_mesh(len(training.key)), across)  # as it comes back: another form compiles anew
-        training, log = spread(*jax.device_put((training, learned), sharding), jnp.int32(epochs))
-        return training, jax.tree.map(lambda x: x[:epochs], log)
+        return program(*jax.device_put((training, learned), sharding))
 
-    return advance
+    return spread

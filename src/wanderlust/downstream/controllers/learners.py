@@ -6,7 +6,7 @@ skips.
 
 import dataclasses
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from wanderlust.downstream.controllers.options import Choice, Decisions, TaskSetup
 from wanderlust.downstream.settings import LARGEST_SKILL, ControllerSetting
+from wanderlust.methods.base import Metrics
 from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl import replay as replays
 from wanderlust.rl.moments import Moments, moments_of
@@ -22,15 +23,13 @@ from wanderlust.rl.sac import Batch, Sac, SacState, mode_actions, sample_actions
 from wanderlust.train import Setup
 from wanderlust.train.rollout import all_worlds
 
-Metrics = dict[str, Float[Array, ""]]
 
-
-def show(moments: Moments, seen: Float[Array, "*batch seen"]) -> Float[Array, "*batch seen"]:
+def normalised(moments: Moments, seen: Float[Array, "*batch seen"]) -> Float[Array, "*batch seen"]:
     """Observations as the networks see them."""
     return moments.normalise(seen, in_root=1e-8)
 
 
-def follow_moments(
+def update_moments(
     moments: Moments, seen: Float[Array, "decisions worlds seen"], valid: Bool[Array, "decisions worlds"], rate: float
 ) -> Moments:
     """The moments after all these observations.
@@ -42,82 +41,36 @@ def follow_moments(
     return moments.merge(moments_of(seen, valid), share)
 
 
-class ControllerLearner(Protocol):
-    """Chooses skills and learns to. Observations arrive normalised by the running moments."""
-
-    @property
-    def setting(self) -> ControllerSetting: ...
-
-    @property
-    def obs_dim(self) -> int:
-        """Entries of what it sees."""
-        ...
-
-    def init(self, key: Key[Array, ""]) -> Any: ...
-
-    def policy(self, state: Any) -> Any:
-        """What choosing needs of the state."""
-        ...
-
-    def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
-        """A skill drawn for every world, and a note for `learn`."""
-        ...
-
-    def decide(self, policy: Any, seen: Float[Array, "worlds seen"]) -> Float[Array, "worlds skill"]:
-        """The skill that seems best in every world."""
-        ...
-
-    def memory(self) -> Any:
-        """The decisions of earlier epochs that it keeps; none yet."""
-        ...
-
-    def learn(
-        self, state: Any, memory: Any, decisions: Decisions, moments: Moments, key: Key[Array, ""]
-    ) -> tuple[Any, Any, Metrics]:
-        """The gradient steps of an epoch with these decisions of one seed, [decisions, worlds, ...], raw."""
-        ...
-
-
 @dataclasses.dataclass(frozen=True)
 class SacLearner:
     """Over continuous skills: an action in [-1, 1]^d is the skill nearest to a vector in [-scale, scale]^d."""
 
-    sac: Sac
-    skills: SkillSpace
+    algorithm: Sac
     setting: ControllerSetting
+    option_length: int
+    """Control steps that a skill acts."""
     decisions: int
     """Of an epoch, at most."""
+    skills: SkillSpace
     scale: float
-
-    @property
-    def obs_dim(self) -> int:
-        return self.sac.obs_dim
-
-    def init(self, key: Key[Array, ""]) -> SacState:
-        return self.sac.init(key)
 
     def policy(self, state: SacState) -> Any:
         return state.policy
 
-    def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
-        action, _ = sample_actions(policy, seen, _no_skill(seen), key)
-        return Choice(self._skill(action), action)
-
-    def decide(self, policy: Any, seen: Float[Array, "worlds seen"]) -> Float[Array, "worlds skill"]:
-        return self._skill(mode_actions(policy, seen, _no_skill(seen)))
-
-    def _skill(self, action: Float[Array, "worlds skill"]) -> Float[Array, "worlds skill"]:
-        return jax.vmap(self.skills.nearest)(self.scale * action)
+    def choose(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""] | None = None) -> Choice:
+        none = _no_skill(seen)
+        action = mode_actions(policy, seen, none) if key is None else sample_actions(policy, seen, none, key)[0]
+        return Choice(jax.vmap(self.skills.nearest)(self.scale * action), action)
 
     def memory(self) -> Any:
-        seen, action, nothing = jnp.zeros(self.sac.obs_dim), jnp.zeros(self.sac.action_dim), jnp.zeros(())
+        seen, action, nothing = jnp.zeros(self.algorithm.obs_dim), jnp.zeros(self.skills.size), jnp.zeros(())
         one: Any = Batch(seen, jnp.zeros(0), action, nothing, seen, jnp.zeros((), bool))
         return replays.empty(one, self.decisions * self.setting.collections)
 
     def learn(
         self, state: SacState, memory: Any, decisions: Decisions, moments: Moments, key: Key[Array, ""]
     ) -> tuple[SacState, Any, Metrics]:
-        config, setting = self.sac.config, self.setting
+        config, setting = self.algorithm.config, self.setting
         over = decisions.terminated | decisions.truncated if config.time_limit_is_terminal else decisions.terminated
         seen, seen_next = decisions.seen, decisions.seen_next
         happened: Any = Batch(seen, _no_skill(seen), decisions.choice.note, decisions.reward, seen_next, over)
@@ -127,12 +80,12 @@ class SacLearner:
         def step(state: SacState, key: Key[Array, ""]) -> tuple[SacState, Metrics]:
             draw, noise = jax.random.split(key)
             batch: Any = replays.take(kept, _rows(kept, draw, setting.batch, self.decisions))
-            batch = batch._replace(obs=show(moments, batch.obs), next_obs=show(moments, batch.next_obs))
-            state, metrics = self.sac.update(state, batch, noise)
-            return self.sac.move_targets(state) if config.target_update == "step" else state, metrics
+            batch = batch._replace(obs=normalised(moments, batch.obs), next_obs=normalised(moments, batch.next_obs))
+            state, metrics = self.algorithm.update(state, batch, noise)
+            return self.algorithm.move_targets(state) if config.target_update == "step" else state, metrics
 
         state, metrics = jax.lax.scan(step, state, jax.random.split(key, setting.steps))
-        state = self.sac.move_targets(state) if config.target_update == "epoch" else state
+        state = self.algorithm.move_targets(state) if config.target_update == "epoch" else state
         return state, kept if setting.collections > 1 else memory, jax.tree.map(jnp.mean, metrics)
 
 
@@ -140,26 +93,19 @@ class SacLearner:
 class PpoLearner:
     """Over discrete skills: an action is the number of a skill."""
 
-    ppo: Ppo
+    algorithm: Ppo
     setting: ControllerSetting
+    option_length: int
     decisions: int
-
-    @property
-    def obs_dim(self) -> int:
-        return self.ppo.obs_dim
-
-    def init(self, key: Key[Array, ""]) -> PpoState:
-        return self.ppo.init(key)
 
     def policy(self, state: PpoState) -> Any:
         return state.networks.policy
 
-    def explore(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
+    def choose(self, policy: Any, seen: Float[Array, "worlds seen"], key: Key[Array, ""] | None = None) -> Choice:
+        if key is None:
+            return Choice(jax.nn.one_hot(likeliest_choices(policy, seen), self.algorithm.choices))
         action, log_prob = sample_choices(policy, seen, key)
-        return Choice(jax.nn.one_hot(action, self.ppo.choices), (action, log_prob))
-
-    def decide(self, policy: Any, seen: Float[Array, "worlds seen"]) -> Float[Array, "worlds skill"]:
-        return jax.nn.one_hot(likeliest_choices(policy, seen), self.ppo.choices)
+        return Choice(jax.nn.one_hot(action, self.algorithm.choices), (action, log_prob))
 
     def memory(self) -> Any:
         return ()
@@ -167,32 +113,40 @@ class PpoLearner:
     def learn(
         self, state: PpoState, memory: Any, decisions: Decisions, moments: Moments, key: Key[Array, ""]
     ) -> tuple[PpoState, Any, Metrics]:
-        seen, seen_next = show(moments, decisions.seen), show(moments, decisions.seen_next)
+        seen, seen_next = normalised(moments, decisions.seen), normalised(moments, decisions.seen_next)
         over = decisions.terminated | decisions.truncated  # as in SAC, no value is expected beyond the time limit
         action, log_prob = decisions.choice.note
         rollouts = Episodes(seen, action, log_prob, decisions.reward, seen_next, over, over)
-        happened = all_worlds(self.ppo.judged(state, rollouts))
+        happened = all_worlds(self.algorithm.judged(state, rollouts))
         empty = replays.empty(jax.tree.map(lambda x: x[0], happened), self.decisions)
         kept = replays.append_valid(empty, happened, decisions.valid.reshape(-1))
 
         def step(state: PpoState, key: Key[Array, ""]) -> tuple[PpoState, Metrics]:
             batch: Any = replays.take(kept, _rows(kept, key, self.setting.batch, self.decisions))
-            return self.ppo.update(state, PpoBatch(*batch))
+            return self.algorithm.update(state, PpoBatch(*batch))
 
         state, metrics = jax.lax.scan(step, state, jax.random.split(key, self.setting.steps))
         return state, (), jax.tree.map(jnp.mean, metrics)
 
 
-def make_learner(
-    parts: Setup, setup: TaskSetup, setting: ControllerSetting, option_length: int
-) -> SacLearner | PpoLearner:
+ControllerLearner = SacLearner | PpoLearner
+"""Chooses skills by observations that the running moments normalise, and learns to from raw ones.
+
+`choose` takes the skills that seem best, or draws them if there is a key, with a note for `learn`. `learn` makes the
+gradient steps of an epoch from the decisions of one seed, [decisions, worlds, ...]; `memory` is what it keeps of
+earlier epochs, before the first.
+"""
+
+
+def make_learner(parts: Setup, setup: TaskSetup, setting: ControllerSetting, option_length: int) -> ControllerLearner:
     """The learner of a setting for these skills and this task."""
     seen = parts.world.spec.obs_dim + setup.task.entries
     decisions = setting.episodes * -(-setup.task.horizon // option_length)
     if isinstance(setting.learner, PpoConfig):
-        return PpoLearner(Ppo(setting.learner, seen, parts.skills.size), setting, decisions)
+        return PpoLearner(Ppo(setting.learner, seen, parts.skills.size), setting, option_length, decisions)
+    sac = Sac(setting.learner, seen, 0, parts.skills.size)
     scale = 1.0 if parts.config.skills.kind == "box" else LARGEST_SKILL
-    return SacLearner(Sac(setting.learner, seen, 0, parts.skills.size), parts.skills, setting, decisions, scale)
+    return SacLearner(sac, setting, option_length, decisions, parts.skills, scale)
 
 
 def _no_skill(seen: Float[Array, "*batch seen"]) -> Float[Array, "*batch 0"]:

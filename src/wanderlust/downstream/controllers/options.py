@@ -15,13 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from wanderlust import train
 from wanderlust.config import EngineName
 from wanderlust.downstream import episodes
 from wanderlust.downstream.episodes import OptionState
 from wanderlust.downstream.tasks import Task
 from wanderlust.envs import Engine, World, make_engine
+from wanderlust.runs.learned import Learned
 from wanderlust.train import Setup
-from wanderlust.train.rollout import Step, by_seed, make_unroll
+from wanderlust.train.rollout import RolloutStep, by_seed, make_unroll
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +65,37 @@ class HighLevelPolicy:
     """Sets the subgoals of skills, or of the skills in earlier commands, where the method sets any."""
     command_length: int = 0
     """Control steps after which subgoals are set again while a skill acts; 0: commands are skills."""
+
+
+class ControlledSkills(NamedTuple):
+    """What a high-level policy over learned skills has for its parameters."""
+
+    learned: Learned
+    controller: Any = ()
+    """What chooses among the skills; nothing for policies that need none."""
+
+
+def over_skills(
+    parts: Setup, choose: Callable[[ControlledSkills, Array, Key[Array, ""]], Choice], option_length: int
+) -> HighLevelPolicy:
+    """Chooses among learned skills. A method's own high level sets its subgoals as often as in training."""
+
+    def act(skilled: ControlledSkills, obs: Array, command: Array) -> Array:
+        return train.command_actions(parts, skilled.learned.policy, obs, command)
+
+    def command(skilled: ControlledSkills, obs: Array, command: Array) -> Array:
+        return train.set_subgoals(parts, skilled.learned.policy, obs, command)
+
+    return HighLevelPolicy(choose, act, option_length, command, parts.subgoal_steps)
+
+
+def random_policy(parts: Setup, option_length: int) -> HighLevelPolicy:
+    """Draws skills as discovery drew them."""
+
+    def choose(skilled: ControlledSkills, seen: Array, key: Key[Array, ""]) -> Choice:
+        return Choice(jax.vmap(parts.skills.sample)(jax.random.split(key, len(seen))))
+
+    return over_skills(parts, choose, option_length)
 
 
 class Decisions(NamedTuple):
@@ -133,19 +166,18 @@ def make_option_rollout(setup: TaskSetup, policy: HighLevelPolicy, paths: bool =
         action = jax.vmap(policy.act)(parameters, observe(now, len(command)), command)
         return (now, command), now.episode.body, action.reshape(-1, action.shape[-1])
 
-    def follow(carry: tuple[OptionState, Array], before: Any, action: Any, after: Any, n: Any) -> tuple[Any, Any]:
+    def count_step(carry: tuple[OptionState, Array], before: Any, action: Any, after: Any, n: Any) -> tuple[Any, Any]:
         now, command = carry
         now = episodes.step_option(world, task, now, after)
         return (now, command), look(now, len(command)) if paths else ()
 
     @jax.jit
     def record(seen: Array, choice: Choice, before: OptionState, after: OptionState, path: Any) -> Decisions:
-        result, seeds = after.result, len(seen)
-        of_all = (result.reward, result.terminated, result.truncated, before.running, after.steps)
-        reward, terminated, truncated, valid, steps = (by_seed(x, seeds) for x in of_all)
-        return Decisions(seen, choice, reward, look(after, seeds), terminated, truncated, valid, steps, path)
+        result, valid, steps = by_seed((after.result, before.running, after.steps), len(seen))
+        ends = result.terminated, result.truncated
+        return Decisions(seen, choice, result.reward, look(after, len(seen)), *ends, valid, steps, path)
 
-    step = Step(act, follow, running=lambda carry: bool(np.any(carry[0].running)))
+    step = RolloutStep(act, count_step, running=lambda carry: bool(np.any(carry[0].running)))
     unroll, steps = make_unroll(setup.engine, step, on_host), jnp.arange(policy.option_length)
 
     def rollout(parameters: Any, keys: Key[Array, " seeds"], count: int) -> Decisions:

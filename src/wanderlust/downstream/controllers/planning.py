@@ -10,14 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from wanderlust.downstream.controllers.options import Choice, HighLevelPolicy
+from wanderlust.downstream.controllers.options import Choice, ControlledSkills, HighLevelPolicy, over_skills
 from wanderlust.downstream.settings import LARGEST_SKILL
-from wanderlust.errors import UserError
-from wanderlust.methods import Method
 from wanderlust.methods.skills import DiscreteSkills
 from wanderlust.methods.views import goal_entries, with_position
-from wanderlust.runs.learned import Learned
-from wanderlust.train import Setup, actions
+from wanderlust.train import Setup
 
 OPTION_LENGTH = 10
 """Control steps that a skill acts, and that its course is foreseen."""
@@ -29,27 +26,22 @@ SHARPNESS = 10.0
 
 
 def planning_policy(parts: Setup) -> HighLevelPolicy:
-    """Plans a skill for every option. Its parameters are a `Learned` of DADS."""
-    if not parts.method.plans:
-        raise UserError(f"planning needs the skill dynamics of dads; these skills are of {parts.config.method}")
-    method, skills = parts.method, parts.skills
+    """Plans a skill for every option."""
+    skills = parts.skills
 
-    def choose(learned: Learned, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
+    def choose(skilled: ControlledSkills, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
         obs, goal = jnp.split(seen, [parts.world.spec.obs_dim], axis=1)
         if isinstance(skills, DiscreteSkills):
-            every = jnp.broadcast_to(skills.all()[None], (len(obs), skills.count, skills.count))
-            best = jnp.argmax(rewards(parts, method, learned.method, obs, goal, every, steps=1), axis=1)
-            return Choice(jax.nn.one_hot(best, skills.count))
-        return Choice(refined(parts, method, learned.method, obs, goal, key))
+            every = jnp.broadcast_to(skills.all()[None], (len(obs), skills.size, skills.size))
+            best = jnp.argmax(rewards(parts, skilled.learned.method, obs, goal, every, steps=1), axis=1)
+            return Choice(jax.nn.one_hot(best, skills.size))
+        return Choice(refined(parts, skilled.learned.method, obs, goal, key))
 
-    def act(learned: Learned, obs: Array, skill: Array) -> Array:
-        return actions(parts, learned.policy, obs, skill)
-
-    return HighLevelPolicy(choose, act, OPTION_LENGTH)
+    return over_skills(parts, choose, OPTION_LENGTH)
 
 
 def refined(
-    parts: Setup, method: Method, state: Any, obs: Float[Array, "worlds obs"], goal: Array, key: Key[Array, ""]
+    parts: Setup, state: Any, obs: Float[Array, "worlds obs"], goal: Array, key: Key[Array, ""]
 ) -> Float[Array, "worlds skill"]:
     """A skill from the prior, moved again and again to the weighted mean of candidates around it."""
     first, rest = jax.random.split(key)
@@ -58,7 +50,7 @@ def refined(
     def refine(mean: Float[Array, "worlds skill"], key: Key[Array, ""]) -> tuple[Array, None]:
         spread = jnp.sqrt(VARIANCE) * jax.random.normal(key, shape)
         tried = jnp.clip(mean[:, None] + spread, -LARGEST_SKILL, LARGEST_SKILL)
-        weight = jax.nn.softmax(SHARPNESS * rewards(parts, method, state, obs, goal, tried, OPTION_LENGTH), axis=1)
+        weight = jax.nn.softmax(SHARPNESS * rewards(parts, state, obs, goal, tried, OPTION_LENGTH), axis=1)
         return jnp.sum(weight[..., None] * tried, axis=1), None
 
     start = jax.random.normal(first, (len(obs), parts.skills.size))
@@ -67,7 +59,6 @@ def refined(
 
 def rewards(
     parts: Setup,
-    method: Method,
     state: Any,
     obs: Float[Array, "worlds obs"],
     goal: Float[Array, "worlds xy"],
@@ -84,7 +75,7 @@ def rewards(
     skill = tried.reshape(-1, tried.shape[-1])
 
     def step(now: Array, _: None) -> tuple[Array, Array]:
-        now = now + method.predict(state, now, skill)
+        now = now + parts.method.predict(state, now, skill)
         return now, -jnp.linalg.norm((now[:, where] - target) * metres[None], axis=1)
 
     _, earned = jax.lax.scan(step, begin, None, length=steps)

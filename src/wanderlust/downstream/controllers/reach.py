@@ -2,21 +2,20 @@
 
 import dataclasses
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from wanderlust import train
-from wanderlust.config import EngineName
-from wanderlust.downstream.controllers.zero_shot import act_towards
-from wanderlust.envs import make_world
+from wanderlust.config import EngineName, require, require_at_least, require_positive
+from wanderlust.envs import WorldState, make_world
 from wanderlust.envs.base import sane
 from wanderlust.errors import UserError
 from wanderlust.runs.files import write_json
-from wanderlust.runs.learned import load_learner, of_seed
+from wanderlust.runs.learned import Learned, choose_skill, load_learner, of_seed
 from wanderlust.runs.run import Run
 
 
@@ -47,8 +46,7 @@ def reach(
     for goal in goals:
         target, used = jnp.array([goal], jnp.float32), 0
         while (away := float(np.linalg.norm(np.subtract(path[-1], goal)))) > radius and used < limit and not fell:
-            action, _ = act(state, target)
-            after = step(state, action)
+            after = step(state, act(state, target))
             if not np.all(sane(after)):
                 raise UserError(f"the physics of {world.spec.name} broke down on the way to goal {len(legs) + 1}")
             state, used = after, used + 1
@@ -66,26 +64,26 @@ def reach(
         "legs": legs,
         "path": [[round(x, 4) for x in p] for p in path],
     }
-    write_json(reach_folder(run) / "reach.json", result)
+    write_json(run.results / "reach" / "reach.json", result)
     return result
 
 
-def reach_folder(run: Run) -> Path:
-    """Where paths to goals are kept."""
-    return run.results / "reach"
+def act_towards(
+    parts: train.Setup, learned: Learned, state: WorldState, goal: Float[Array, "worlds xy"]
+) -> Float[Array, "worlds action"]:
+    """The mode actions of the skills towards the goals of a batch of worlds."""
+    obs = jax.vmap(parts.world.observe)(state)
+    return train.actions(parts, learned.policy, obs, choose_skill(parts, learned, obs, goal))
 
 
 def _check(run: Run, goals: list[tuple[float, ...]], radius: float, limit: int, seed: int) -> None:
     dims = len(make_world(run.config.env).spec.groups["position"])
-    if not goals:
-        place = "X" if dims == 1 else "X Y"
-        raise UserError(f"no goal given; add --goal {place}, once for each goal")
+    place, needed = ("X", "1 finite number") if dims == 1 else ("X Y", f"{dims} finite numbers")
+    require(len(goals) > 0, f"no goal given; add --goal {place}, once for each goal")
     for goal in goals:
-        if len(goal) != dims or not np.all(np.isfinite(goal)):
-            needed = "1 finite number" if dims == 1 else f"{dims} finite numbers"
-            raise UserError(f"--goal {' '.join(map(str, goal))} is not {needed}, which is what a place is to this body")
-    if not radius > 0:
-        raise UserError(f"--radius is {radius}; it must be positive")
-    if limit < 1:
-        raise UserError(f"--steps-per-goal is {limit}; it must be at least 1")
+        shown = " ".join(map(str, goal))
+        ok = len(goal) == dims and bool(np.all(np.isfinite(goal)))
+        require(ok, f"--goal {shown} is not {needed}, which is what a place is to this body")
+    require_positive("--radius", radius)
+    require_at_least(1, "--steps-per-goal", limit)
     run.check_seed(seed)

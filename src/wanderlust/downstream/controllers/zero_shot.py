@@ -11,11 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from wanderlust.downstream.controllers.options import Choice, HighLevelPolicy, TaskSetup, make_option_rollout, returns
+from wanderlust.downstream.controllers.options import (
+    Choice,
+    ControlledSkills,
+    HighLevelPolicy,
+    TaskSetup,
+    make_option_rollout,
+    over_skills,
+    returns,
+)
 from wanderlust.downstream.tasks import GoalTask
-from wanderlust.envs import WorldState
 from wanderlust.runs.learned import Learned, choose_skill
-from wanderlust.train import Setup, actions, make_player, sample_skills
+from wanderlust.train import Setup, make_skill_rollout, sample_skills
 
 
 class Followed(NamedTuple):
@@ -26,32 +33,21 @@ class Followed(NamedTuple):
     """Mean norm of the skills chosen while an episode was running."""
 
 
-def act_towards(
-    parts: Setup, learned: Learned, state: WorldState, goal: Float[Array, "worlds xy"]
-) -> tuple[Float[Array, "worlds action"], Float[Array, "worlds skill"]]:
-    """The mode actions of the skills towards the goals of a batch of worlds, and the skills."""
-    obs = jax.vmap(parts.world.observe)(state)
-    skill = choose_skill(parts, learned, obs, goal)
-    return actions(parts, learned.policy, obs, skill), skill
-
-
 def zero_shot_policy(parts: Setup) -> HighLevelPolicy:
-    """Chooses the skill towards the goal anew at every step. Its parameters are a `Learned`."""
+    """Chooses the skill towards the goal anew at every step."""
 
-    def choose(learned: Learned, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
+    def choose(skilled: ControlledSkills, seen: Float[Array, "worlds seen"], key: Key[Array, ""]) -> Choice:
         obs, goal = jnp.split(seen, [parts.world.spec.obs_dim], axis=1)
-        return Choice(choose_skill(parts, learned, obs, goal))
+        return Choice(choose_skill(parts, skilled.learned, obs, goal))
 
-    return HighLevelPolicy(choose, lambda learned, obs, skill: actions(parts, learned.policy, obs, skill), 1)
+    return over_skills(parts, choose, option_length=1)
 
 
 def follow(parts: Setup, learned: Learned, task: GoalTask, episodes: int, key: Key[Array, ""]) -> Followed:
     """Episodes of a goal task; `learned` is one seed's. Where the engine compiles, so does this."""
     setup = TaskSetup(task, task.arrange(parts.world), parts.engine)
-    policy = zero_shot_policy(parts)
-    ours = HighLevelPolicy(
-        lambda _, *seen: policy.choose(learned, *seen), lambda _, *seen: policy.act(learned, *seen), 1
-    )
+    policy, skilled = zero_shot_policy(parts), ControlledSkills(learned)
+    ours = HighLevelPolicy(lambda _, *now: policy.choose(skilled, *now), lambda _, *now: policy.act(skilled, *now), 1)
     decisions = make_option_rollout(setup, ours)((), key[None], episodes)
     norms = jnp.linalg.norm(decisions.choice.skill, axis=-1)
     return Followed(returns(decisions)[0], jnp.sum(norms * decisions.valid) / jnp.sum(decisions.valid))
@@ -60,35 +56,26 @@ def follow(parts: Setup, learned: Learned, task: GoalTask, episodes: int, key: K
 # --- what the skills' own speed allows --------------------------------------------------------------------------------
 
 
-class ReachBound(NamedTuple):
-    """How far skills get in the time that a goal has, and which share of the goals that covers."""
+def within_reach(task: GoalTask, speed: float, draws: int = 100_000) -> dict[str, float]:
+    """Which goals a body could reach that goes straight there at this speed, in metres per control step.
 
-    speed: float
-    """Metres per control step, as the crow flies: of whole episodes, or of their first steps."""
-    distance: float
-    """speed x time + radius."""
-    share: float
-    """Of the goals: those no farther away than that."""
-    bound: float
-    """What an episode would earn that reaches exactly these."""
-
-
-def within_reach(task: GoalTask, speed: float, draws: int = 100_000) -> ReachBound:
-    """Which goals a body could reach that goes straight there at this speed: a share of goals as they are drawn."""
+    `distance` is speed x time + radius, `share` that of the goals, as they are drawn, which are no farther away, and
+    `bound` what an episode would earn that reaches exactly these.
+    """
     here = jnp.zeros(1 + max(task.position_dims))
     keys = jax.random.split(jax.random.key(0), draws)
     goals = np.asarray(jax.jit(jax.vmap(lambda key: task.begin(here, key).goal))(keys))
     distance = speed * task.slot + task.radius
     share = float(np.mean(np.linalg.norm(goals, axis=1) <= distance))
-    return ReachBound(speed, distance, share, share * task.goals * task.reward)
+    return {"speed": speed, "distance": distance, "share": share, "bound": share * task.goals * task.reward}
 
 
 def skill_speed(
     parts: Setup, learned: Any, keys: Key[Array, " seeds"], times: tuple[int, ...], episodes: int = 100
 ) -> Float[np.ndarray, "times seeds"]:
     """The mean of ||x_T - x_0|| / T over random skills, from the start of an episode, for each T of `times`."""
-    skill_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
-    rollout = make_player(parts)(learned.policy, sample_skills(parts, skill_keys, episodes), play_keys)
+    skill_keys, rollout_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    rollout = make_skill_rollout(parts)(learned.policy, sample_skills(parts, skill_keys, episodes), rollout_keys)
     position = np.asarray(rollout.obs)[..., list(parts.world.spec.groups["position"])]
     away = np.linalg.norm(position[:, list(times)] - position[:, :1], axis=-1)
     return away.mean(axis=-1).T / np.array(times)[:, None]

@@ -5,45 +5,19 @@ import math
 from typing import Any
 
 from wanderlust.downstream.tasks.base import Score, Task
-from wanderlust.downstream.tasks.goals import (
-    GOAL_TASKS,
-    POINT_RADIUS,
-    GoalState,
-    GoalTask,
-    point_goal,
-    point_multi_goals,
-)
+from wanderlust.downstream.tasks.goals import GOAL_TASKS, POINT_TASKS, GoalState, GoalTask
 from wanderlust.downstream.tasks.hurdles import HurdleTask
 from wanderlust.downstream.tasks.turns import QuaternionTask, RotationTask
 from wanderlust.errors import UserError
 
-__all__ = [
-    "POINT_RADIUS",
-    "TASKS",
-    "AnyTask",
-    "GoalState",
-    "GoalTask",
-    "Score",
-    "Task",
-    "make_task",
-    "point_goal",
-    "point_multi_goals",
-]
+__all__ = ["TASKS", "AnyTask", "GoalState", "GoalTask", "Score", "Task", "make_task"]
 
 AnyTask = GoalTask | HurdleTask | RotationTask | QuaternionTask
 
 TASKS: dict[str, AnyTask] = {
-    task.name: task
-    for task in (
-        *GOAL_TASKS,
-        HurdleTask(),
-        RotationTask(),
-        QuaternionTask(),
-        point_goal(10.0),
-        point_multi_goals(10.0),
-    )
+    task.name: task for task in (*GOAL_TASKS, HurdleTask(), RotationTask(), QuaternionTask(), *POINT_TASKS)
 }
-"""The paper's tasks. PointEnv's come with several ranges there; the smallest is the default."""
+"""The paper's tasks."""
 
 _FIXED = ("name", "env", "entries", "position_dims", "quaternion_dims")
 """What a task cannot be given otherwise: it would be another task."""

@@ -7,7 +7,7 @@ inside compiled programs or outside. Whether the world itself ends an episode (a
 
 from typing import NamedTuple, Protocol, TypeVar
 
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from wanderlust.envs import World
 
@@ -23,11 +23,6 @@ class Score(NamedTuple):
     truncated: Bool[Array, "*batch"]
     """Its time is up."""
 
-    @property
-    def over(self) -> Bool[Array, "*batch"]:
-        """Whether the episode ends here, for whatever reason."""
-        return self.terminated | self.truncated
-
 
 class Task(Protocol[S]):
     """One task; `S` is what it remembers during an episode."""
@@ -35,40 +30,31 @@ class Task(Protocol[S]):
     @property
     def name(self) -> str:
         """As the command line has it: ``ant-multi-goals``."""
-        ...
 
     @property
     def env(self) -> str:
         """The name of its world."""
-        ...
 
     @property
     def horizon(self) -> int:
         """The most control steps an episode can take."""
-        ...
 
     @property
     def most(self) -> float:
         """The most an episode can earn."""
-        ...
 
     @property
     def entries(self) -> int:
         """How many numbers `observe` gives."""
-        ...
 
     def arrange(self, world: World) -> World:
         """The world as the task wants it: where episodes start, and what lies in the way."""
-        ...
 
     def begin(self, obs: Float[Array, " obs"], key: Key[Array, ""]) -> S:
-        """What is remembered of an episode that begins here: its goal, its clock."""
-        ...
+        """What is remembered of an episode that begins here, such as its goal."""
 
-    def step(self, state: S, obs: Float[Array, " obs"], key: Key[Array, ""]) -> tuple[S, Score]:
-        """Score what a control step led to. The key serves whatever is drawn anew."""
-        ...
+    def step(self, state: S, obs: Float[Array, " obs"], age: Int[Array, ""], key: Key[Array, ""]) -> tuple[S, Score]:
+        """Score what control step number `age` led to, from 1 on. The key serves whatever is drawn anew."""
 
     def observe(self, state: S, obs: Float[Array, " obs"]) -> Float[Array, " entries"]:
         """What a policy sees of the task beside the world's own observation."""
-        ...

@@ -7,7 +7,6 @@ Their places, the observation and the rule are those of public code that follows
 """
 
 import dataclasses
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +19,6 @@ from wanderlust.envs.worlds.half_cheetah import HalfCheetah
 BARS = (-15.0, -13.0, -9.0, -5.0, -1.0, 3.0, 7.0, 11.0, 15.0, 19.0, 23.0, 27.0)
 AFTER_THE_LAST = 15.0
 """What is observed as the next bar beyond the last one."""
-
-
-class HurdleState(NamedTuple):
-    """How many bars are still to be passed, and how many steps have been made."""
-
-    remaining: Int[Array, ""]
-    age: Int[Array, ""]
 
 
 @jax.tree_util.register_static
@@ -49,24 +41,23 @@ class HurdleTask:
             raise TypeError(f"no bars can be laid across the way of {type(world).__name__}")
         return world.with_bars(BARS)
 
-    def begin(self, obs: Float[Array, " obs"], key: Key[Array, ""]) -> HurdleState:
-        return HurdleState(_remaining(obs), jnp.zeros((), jnp.int32))
+    def begin(self, obs: Float[Array, " obs"], key: Key[Array, ""]) -> Int[Array, ""]:
+        """How many bars are still to be passed."""
+        bars = jnp.array(BARS)
+        return jnp.sum((bars >= 0) & (bars >= back_foot_x(obs)), dtype=jnp.int32)
 
-    def step(self, state: HurdleState, obs: Float[Array, " obs"], key: Key[Array, ""]) -> tuple[HurdleState, Score]:
-        remaining, age = _remaining(obs), state.age + 1
-        passed = (state.remaining - remaining).astype(jnp.float32)
-        return HurdleState(remaining, age), Score(self.reward * passed, jnp.zeros((), bool), age >= self.horizon)
+    def step(
+        self, state: Int[Array, ""], obs: Float[Array, " obs"], age: Int[Array, ""], key: Key[Array, ""]
+    ) -> tuple[Int[Array, ""], Score]:
+        remaining = self.begin(obs, key)
+        passed = (state - remaining).astype(jnp.float32)
+        return remaining, Score(self.reward * passed, jnp.zeros((), bool), age >= self.horizon)
 
-    def observe(self, state: HurdleState, obs: Float[Array, " obs"]) -> Float[Array, "2"]:
+    def observe(self, state: Int[Array, ""], obs: Float[Array, " obs"]) -> Float[Array, "2"]:
         foot, bars = back_foot_x(obs), jnp.array(BARS)
         ahead = bars >= foot
         following = jnp.where(jnp.any(ahead), jnp.min(jnp.where(ahead, bars, jnp.inf)), AFTER_THE_LAST)
         return jnp.array([following, jnp.abs(following - foot)])
-
-
-def _remaining(obs: Float[Array, " obs"]) -> Int[Array, ""]:
-    bars = jnp.array(BARS)
-    return jnp.sum((bars >= 0) & (bars >= back_foot_x(obs)), dtype=jnp.int32)
 
 
 def back_foot_x(obs: Float[Array, " obs"]) -> Float[Array, ""]:

@@ -7,7 +7,6 @@ rotations, and as the point on the circle and the quaternion with which the dist
 
 import abc
 import dataclasses
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +14,6 @@ from jaxtyping import Array, Float, Int, Key
 
 from wanderlust.downstream.tasks.base import Score
 from wanderlust.envs import World
-
-
-class TurnState(NamedTuple):
-    """Where to turn, and how many steps have been made."""
-
-    target: Float[Array, " target"]
-    age: Int[Array, ""]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,18 +36,19 @@ class TurnTask(abc.ABC):
     def arrange(self, world: World) -> World:
         return world.from_origin()
 
-    def begin(self, obs: Float[Array, " obs"], key: Key[Array, ""]) -> TurnState:
-        return TurnState(self.draw(key), jnp.zeros((), jnp.int32))
+    def begin(self, obs: Float[Array, " obs"], key: Key[Array, ""]) -> Float[Array, " target"]:
+        """Where to turn."""
+        return self.draw(key)
 
-    def step(self, state: TurnState, obs: Float[Array, " obs"], key: Key[Array, ""]) -> tuple[TurnState, Score]:
+    def step(
+        self, state: Float[Array, " target"], obs: Float[Array, " obs"], age: Int[Array, ""], key: Key[Array, ""]
+    ) -> tuple[Float[Array, " target"], Score]:
         turned = obs[jnp.array(self.quaternion_dims)]
-        age = state.age + 1
-        reached = (self.distance(state.target, turned) < self.threshold) & (age > 1)
-        score = Score(jnp.where(reached, self.reward, 0.0), reached, (age >= self.horizon) & ~reached)
-        return TurnState(state.target, age), score
+        reached = (self.distance(state, turned) < self.threshold) & (age > 1)
+        return state, Score(jnp.where(reached, self.reward, 0.0), reached, (age >= self.horizon) & ~reached)
 
-    def observe(self, state: TurnState, obs: Float[Array, " obs"]) -> Float[Array, " target"]:
-        return state.target
+    def observe(self, state: Float[Array, " target"], obs: Float[Array, " obs"]) -> Float[Array, " target"]:
+        return state
 
     @abc.abstractmethod
     def draw(self, key: Key[Array, ""]) -> Float[Array, " target"]:

@@ -8,7 +8,7 @@ A control step is a function of (state, action) alone: the solver starts every o
 no hidden state travels between steps and all engines can go on from a state that another one left.
 """
 
-from typing import Protocol
+import abc
 
 from jaxtyping import Array, Float
 
@@ -17,32 +17,26 @@ from wanderlust.envs.base import WorldState
 from wanderlust.errors import UserError
 
 
-class Engine(Protocol):
+class Engine(abc.ABC):
     """Steps a batch of worlds by one control step."""
 
-    @property
-    def name(self) -> EngineName: ...
+    name: EngineName
+    compiles: bool
+    """Whether `step` may be called inside jit; if not, only the `split` driver can use the engine."""
 
-    @property
-    def compiles(self) -> bool:
-        """Whether `step` may be called inside jit; if not, only the `split` driver can use the engine."""
-        ...
-
-    def step(self, state: WorldState, action: Float[Array, "worlds action"]) -> WorldState: ...
+    @abc.abstractmethod
+    def step(self, state: WorldState, action: Float[Array, "worlds action"]) -> WorldState:
+        """The states one control step later."""
 
     def for_callers(self, count: int) -> "Engine":
         """The engine that so many threads should use which call it at once."""
-        ...
+        return self
+
+    def overflow(self) -> str:
+        """What is wrong if a buffer has overflowed since the engine was made: physics was wrong from there on."""
+        return ""
 
     def check(self) -> None:
-        """Raise if a buffer of the engine has overflowed since it was made: physics was wrong from there on."""
-        ...
-
-
-def overflow_of(engine: Engine) -> str:
-    """What `check` would raise, or nothing: for those who must look at something else first."""
-    try:
-        engine.check()
-    except UserError as error:
-        return str(error)
-    return ""
+        """Raise if a buffer has overflowed."""
+        if overflow := self.overflow():
+            raise UserError(overflow)

@@ -7,10 +7,11 @@ from jaxtyping import Array, Float
 
 from wanderlust.config import EngineName
 from wanderlust.envs.base import SelfStepping, WorldState
+from wanderlust.envs.engines.base import Engine
 
 
 @dataclasses.dataclass(frozen=True)
-class JaxEngine:
+class JaxEngine(Engine):
     """Worlds that step themselves by a formula."""
 
     world: SelfStepping
@@ -19,9 +20,3 @@ class JaxEngine:
 
     def step(self, state: WorldState, action: Float[Array, "worlds action"]) -> WorldState:
         return jax.vmap(self.world.step)(state, action)
-
-    def for_callers(self, count: int) -> "JaxEngine":
-        return self
-
-    def check(self) -> None:
-        pass

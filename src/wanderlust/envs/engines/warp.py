@@ -1,6 +1,7 @@
 """The engine `warp`: MuJoCo on a GPU."""
 
 import functools
+import importlib
 import inspect
 import os
 import threading
@@ -16,11 +17,12 @@ from jaxtyping import Array, Float
 from wanderlust.config import EngineName
 from wanderlust.envs.base import Capacity, MujocoWorld, WorldState
 from wanderlust.envs.devices import cache_folder
+from wanderlust.envs.engines.base import Engine
 from wanderlust.envs.mjcf import Controls, muted, set_physics
 from wanderlust.errors import UserError
 
 
-class WarpEngine:
+class WarpEngine(Engine):
     """MuJoCo Warp, called once per control step: all its substeps are one captured CUDA graph.
 
     The simulation's buffers belong to Warp and stay where they are; only states, sensors and controls cross.
@@ -135,18 +137,16 @@ class WarpEngine:
         per_world = 4 * (40 * model.nbody + 12 * model.nv * model.nv + 64 * model.nv + 24 * model.ngeom)
         return worlds * (per_world + room.rows * per_row + room.contacts * per_contact)
 
-    def for_callers(self, count: int) -> "WarpEngine":
-        return self
-
-    def check(self) -> None:
+    def overflow(self) -> str:
         for (_, worlds), simulation in self._simulations.items():
             contacts, rows, overflowed = simulation.load()
             if overflowed or contacts > self.capacity.contacts * worlds or rows > self.capacity.rows:
-                raise UserError(
+                return (
                     f"the buffers of MuJoCo Warp overflowed: {contacts} contacts in {worlds} worlds (room for "
                     f"{self.capacity.contacts * worlds}), {rows} constraint rows in one world (room for "
                     f"{self.capacity.rows}); physics was wrong since, go on with --engine c"
                 )
+        return ""
 
 
 class _Simulation:
@@ -218,12 +218,7 @@ def _load_kernel() -> Any:
 
 def import_warp() -> Any:
     """Warp, quiet and with our cache; a clear message where it is missing."""
-    try:
-        import warp
-    except ImportError:
-        raise UserError(
-            "--engine warp needs MuJoCo Warp: install wanderlust with its extra, wanderlust[cuda]"
-        ) from None
+    warp = _import("warp")
     warp.config.log_level = max(warp.config.log_level, warp.LOG_WARNING)  # no banner, no line per kernel
     if warp.config.kernel_cache_dir is None and "WARP_CACHE_PATH" not in os.environ:
         warp.config.kernel_cache_dir = str(cache_folder() / "warp")
@@ -233,13 +228,16 @@ def import_warp() -> Any:
 def import_mujoco_warp() -> Any:
     """MuJoCo Warp, as MJX ships it."""
     import_warp()
+    return _import("mujoco.mjx.third_party.mujoco_warp")
+
+
+def _import(module: str) -> Any:
     try:
-        from mujoco.mjx.third_party import mujoco_warp
+        return importlib.import_module(module)
     except ImportError:
         raise UserError(
             "--engine warp needs MuJoCo Warp: install wanderlust with its extra, wanderlust[cuda]"
         ) from None
-    return mujoco_warp
 
 
 def measured_capacity(world: MujocoWorld) -> Capacity:

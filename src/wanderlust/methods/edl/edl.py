@@ -6,8 +6,7 @@ a normal around the goal, as wide as the states found lie around theirs. Nothing
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +17,7 @@ from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import FirstStage, GoalRule, LastStageStart, Method, Metrics
 from wanderlust.methods.edl import codes
 from wanderlust.methods.edl.vqvae import EdlConfig
-from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl.nets import MLP, Linear
-
-# --- state -----------------------------------------------------------------------------------------------------
 
 
 class EdlState(NamedTuple):
@@ -43,11 +39,11 @@ def with_goals(goals: Float[Array, "skills obs"], spread: Float[Array, ""]) -> E
 class Edl(Method):
     """EDL of discrete skills."""
 
-    learns_network = False
     config: EdlConfig
-    skills: SkillSpace
 
     Config = EdlConfig
+    State = EdlState
+    learns_network = False
     summary = "Explore, Discover and Learn: SMM explores, a VQ-VAE picks goals among its states, skills reach them"
     takes = ("discrete",)
     usual_skills = SkillConfig("discrete", 10)
@@ -80,9 +76,6 @@ class Edl(Method):
 
     kept = ("encoder", "spread")
     goal_rule: ClassVar[GoalRule] = "goal"
-
-    def restored(self, kept: Mapping[str, Any]) -> EdlState:
-        return EdlState(**kept)
 
 
 def _squared_distance(state: EdlState, batch: Transition) -> Float[Array, " batch"]:

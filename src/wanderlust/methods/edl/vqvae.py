@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from wanderlust.config import StagedConfig, require, require_at_least, require_positive
 from wanderlust.rl.moments import Moments, moments_of
-from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, init_mlp
+from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, init_mlp
 
 FARTHEST = 5.0
 """Standard deviations from the mean beyond which the encoder sees all states alike."""
@@ -85,7 +85,7 @@ def init(config: EdlConfig, codes: int, obs_dim: int, key: Key[Array, ""]) -> Fi
         init_mlp(decoder, (config.code, *config.hidden, obs_dim), GLOROT_UNIFORM),
         jax.random.uniform(codebook, (codes, config.code), minval=-1.0 / codes, maxval=1.0 / codes),
     )
-    return Fit(model, _optimizer(config).init(model), key)
+    return Fit(model, optax.adam(config.learning_rate).init(model), key)
 
 
 def moments_of_states(states: States) -> Moments:
@@ -134,22 +134,17 @@ def _squared(a: Float[Array, "batch n"], b: Float[Array, "batch n"]) -> Float[Ar
 
 def fit(config: EdlConfig, states: States, fitted: Fit, steps: Int[Array, ""]) -> tuple[Fit, Float[Array, ""]]:
     """So many gradient steps, on batches drawn with replacement; and the mean error of a state over them."""
-    moments, optimizer = moments_of_states(states), _optimizer(config)
+    moments = moments_of_states(states)
 
     def step(_: int, carry: tuple[Fit, Float[Array, ""]]) -> tuple[Fit, Float[Array, ""]]:
         (model, opt, key), total = carry
         key, draw = jax.random.split(key)
         obs = states.obs[jax.random.randint(draw, (config.code_batch,), 0, states.size)]
         (_, error), grads = jax.value_and_grad(loss, has_aux=True)(model, moments, obs, config.commitment)
-        updates, opt = optimizer.update(grads, opt)
-        return Fit(optax.apply_updates(model, updates), opt, key), total + error
+        return Fit(*descend(optax.adam(config.learning_rate), grads, opt, model), key), total + error
 
     fitted, total = jax.lax.fori_loop(0, steps, step, (fitted, jnp.zeros(())))
     return fitted, total / jnp.maximum(steps, 1)
-
-
-def _optimizer(config: EdlConfig) -> optax.GradientTransformation:
-    return optax.adam(config.learning_rate)
 
 
 # --- what comes of it ------------------------------------------------------------------------------------------

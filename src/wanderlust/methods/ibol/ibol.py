@@ -7,21 +7,21 @@ alone. What comes of it is the skill policy, with z ~ N(0, I). It learns from wh
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.config import RunConfig, StageConfig, StagedConfig, require
+from wanderlust.config import RunConfig, StagedConfig, require
 from wanderlust.errors import UserError
 from wanderlust.methods.base import FirstStage, GoalRule, HighLevelMethod, LastStageStart, Metrics, Trajectories
 from wanderlust.methods.ibol.linearizer import LinearizerConfig
 from wanderlust.methods.ibol.nets import BetaPolicy, Normal, TrajectoryEncoder, init_beta_policy, init_encoder
-from wanderlust.methods.skills import ContinuousSkills, SkillSpace
+from wanderlust.methods.skills import ContinuousSkills
 from wanderlust.rl.moments import Moments, moments_of, unit_moments
+from wanderlust.rl.nets import descend
 from wanderlust.rl.sac import frozen
 
 SMALLEST = 1e-8
@@ -112,7 +112,7 @@ class IbolState(NamedTuple):
 
     networks: Networks
     statistics: Moments
-    opt: optax.OptState
+    opt: optax.OptState = ()
 
 
 class GoalPolicy(NamedTuple):
@@ -138,9 +138,9 @@ class Ibol(HighLevelMethod):
     """The high level. Continuous skills only: the bottleneck is a normal distribution."""
 
     config: IbolConfig
-    skills: SkillSpace
 
     Config = IbolConfig
+    State = IbolState
     summary = "Information Bottleneck Option Learning: skills that set a linearizer's goals, learned from trajectories"
     takes = ("continuous",)
     stages = ("linearizer", "skills")
@@ -153,10 +153,6 @@ class Ibol(HighLevelMethod):
     @property
     def hold(self) -> int:
         return self.config.block
-
-    @property
-    def lower(self) -> StageConfig:
-        return self.config.first
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> IbolState:
         sampling, skill, encoder = jax.random.split(key, 3)
@@ -175,17 +171,14 @@ class Ibol(HighLevelMethod):
     # --- acting ------------------------------------------------------------------------------------------------
 
     def sampling_policy(self, state: IbolState) -> GoalPolicy:
-        """What makes the trajectories that are learned from."""
         return GoalPolicy(state.networks.sampling, state.statistics)
 
     def skill_policy(self, state: IbolState) -> GoalPolicy:
-        """What has been learned: it sets goals according to z."""
         return GoalPolicy(state.networks.skill, state.statistics)
 
     def goal(
         self, policy: GoalPolicy, obs: Float[Array, " obs"], skill: Float[Array, " skill"], key: Key[Array, ""] | None
     ) -> Float[Array, " goal"]:
-        """The goal set in a state: the likeliest, or one that is drawn if there is a key."""
         goals = policy.policy(policy.statistics.normalise(obs, on_root=SMALLEST), skill)
         return goals.mode() if key is None else goals.sample(key)
 
@@ -250,8 +243,8 @@ class Ibol(HighLevelMethod):
         """One gradient step of all three networks."""
         seen = batch._replace(obs=state.statistics.normalise(batch.obs, on_root=SMALLEST))
         grads, metrics = jax.grad(self.loss, has_aux=True)(state.networks, seen, key)
-        updates, opt = self._optimizer.update(grads, state.opt)
-        return state._replace(networks=optax.apply_updates(state.networks, updates), opt=opt), metrics
+        networks, opt = descend(self._optimizer, grads, state.opt, state.networks)
+        return state._replace(networks=networks, opt=opt), metrics
 
     def update_statistics(self, state: IbolState, batch: Trajectories) -> IbolState:
         """Move the statistics by which states are seen, once all has been learned from what was seen by them."""
@@ -259,14 +252,11 @@ class Ibol(HighLevelMethod):
         moved = old.merge(moments_of(batch.obs, batch.valid), 1.0 - keep, keep, spread="new")
         return state._replace(statistics=moved)
 
-    @property
-    def _optimizer(self) -> optax.GradientTransformation:
-        return optax.adam(self.config.learning_rate)
-
     # --- downstream --------------------------------------------------------------------------------------------
 
     kept = ("networks", "statistics")
     goal_rule: ClassVar[GoalRule] = None
+    """Its encoder knows skills by trajectories, not by places."""
 
     def represent(self, state: IbolState, obs: Float[Array, "batch obs"]) -> Float[Array, "batch code"]:
         """The skill the encoder expects of a trajectory that is this one state."""
@@ -274,20 +264,6 @@ class Ibol(HighLevelMethod):
         seen = state.statistics.normalise(obs, on_root=SMALLEST)
         means: Array = jax.vmap(lambda s: state.networks.encoder(s[None], alone).mean)(seen)
         return means
-
-    def towards(
-        self, state: IbolState, obs: Float[Array, "batch obs"], goal: Float[Array, "batch obs"]
-    ) -> Float[Array, "batch skill"]:
-        """There is none: its encoder knows skills by trajectories, not by places."""
-        raise UserError(
-            "ibol cannot choose a skill for a goal: its encoder knows skills by trajectories, not by places"
-        )
-
-    def restored(self, kept: Mapping[str, Any]) -> IbolState:
-        return IbolState(**kept, opt=())
-
-    def network(self, state: IbolState) -> None:
-        return None
 
 
 def decision_densities(

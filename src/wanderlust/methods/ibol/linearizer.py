@@ -6,8 +6,7 @@ looks as if its dynamics were linear. Nothing is learned beside the policy.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
@@ -15,11 +14,8 @@ from jaxtyping import Array, Bool, Float, Key
 from wanderlust.config import MethodConfig, RunConfig, SkillConfig, require
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
-from wanderlust.methods.base import GoalRule, Method, Metrics
-from wanderlust.methods.skills import SkillSpace
+from wanderlust.methods.base import NOTHING, GoalRule, Method, Metrics
 from wanderlust.rl.moments import Moments, moments_of
-
-# --- configuration -------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,15 +46,12 @@ class LinearizerConfig(MethodConfig):
         require(not hold, f"schedule.hold is {hold}, but linearizer has method.hold; leave it at 0")
 
 
-# --- state -----------------------------------------------------------------------------------------------------
-
-
 class LinearizerState(NamedTuple):
     """Running statistics of the moves that rewards measure."""
 
-    mean: Float[Array, ""]
-    variance: Float[Array, ""]
-    begun: Bool[Array, ""]
+    mean: Float[Array, ""] = NOTHING
+    variance: Float[Array, ""] = NOTHING
+    begun: Bool[Array, ""] = NOTHING
     """Whether anything has been measured: the first batch sets the statistics, later ones move them."""
 
 
@@ -66,11 +59,11 @@ class LinearizerState(NamedTuple):
 class Linearizer(Method):
     """Goals in a box, a reward for blocks of steps, no network."""
 
-    learns_network = False
     config: LinearizerConfig
-    skills: SkillSpace
 
     Config = LinearizerConfig
+    State = LinearizerState
+    learns_network = False
     summary = "the lower level of IBOL: moves the state along goals, one number for each of its entries"
     takes = ("box",)
     usual_skills = SkillConfig("box", 2)
@@ -125,10 +118,3 @@ class Linearizer(Method):
         """The direction to the goal, as long as the box allows."""
         direction = goal - obs
         return direction / (jnp.max(jnp.abs(direction), axis=1, keepdims=True) + 1e-12)
-
-    def restored(self, kept: Mapping[str, Any]) -> LinearizerState:
-        """Statistics of moves matter to learning alone."""
-        return LinearizerState(jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool))
-
-    def network(self, state: LinearizerState) -> None:
-        return None

@@ -1,4 +1,4 @@
-"""What rewards are weighed against in each method: SAC's alpha."""
+"""What recipes say of SAC."""
 
 from typing import Any
 
@@ -14,3 +14,8 @@ def entropy_weight(name: str, lsd: float, **others: float) -> dict[str, Any]:
     if multiple is None:
         return {"alpha": 0.01, "learn_alpha": True}
     return {"alpha": others.get(name, multiple * lsd), "learn_alpha": False}
+
+
+def learning_rates(rate: float) -> dict[str, Any]:
+    """The same for policy, critics and alpha."""
+    return {f"{part}_learning_rate": rate for part in ("policy", "critic", "alpha")}
