@@ -39,7 +39,7 @@ class OnRun:
 
         run = open_run(self.run_folder, self.out)
         devices.prepare(seeds(run))
-        console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
+        console.print(describe_engine(run.config.env, self.engine))
         return run
 
 
@@ -58,29 +58,22 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
 
     config = run.config
     seeds = f"seed {config.seed}" if config.seeds == 1 else f"{config.seeds} seeds"
-    console.print(
-        f"{config.name}, recipe {config.recipe}, {seeds}, on {devices.describe()}; run folder: {run.path}",
-        soft_wrap=True,
-    )
+    console.print(f"{config.name}, recipe {config.recipe}, {seeds}, on {devices.describe()}; run folder: {run.path}")
     outcome = api.train(run, budget_seconds)
     if outcome.reason == "interrupted":
         where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
-        console.print(
-            f"stopped at {where} and saved; continue with: {_program()} discover --resume {_quoted(run)}",
-            soft_wrap=True,
-        )
+        console.print(f"stopped at {where} and saved; continue with: {_program()} discover --resume {_quoted(run)}")
         return EXIT_INTERRUPTED
     if outcome.reason == "budget":
         console.print(
-            f"budget spent at epoch {outcome.epoch}; continue with: {_program()} discover --resume {_quoted(run)}",
-            soft_wrap=True,
+            f"budget spent at epoch {outcome.epoch}; continue with: {_program()} discover --resume {_quoted(run)}"
         )
     report_evaluation(console, run, 200, 0, config.engine)
     console.print("try next:")
     if goals := _to_goals(run):
-        console.print(f"  {_program()} {goals}", soft_wrap=True)
+        console.print(f"  {_program()} {goals}")
     if config.env.name == "point":
-        console.print(f"  {_program()} discover point --discrete 16 --seeds 4", soft_wrap=True)
+        console.print(f"  {_program()} discover point --discrete 16 --seeds 4")
     else:
         faster = " --recipe fast" if config.engine == "c" and devices.has_gpu() else ""
         console.print(f"  {_program()} discover {config.env.name} --discrete 16{faster} --budget-seconds 1800")
@@ -129,13 +122,13 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     table.add_column("mean ± 95% interval" if many else "value", justify="right")
     for name, value in result["metrics"].items():
         table.add_row(MEASURES[name], f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
-    console.print(table)
+    console.print(table, soft_wrap=False)
     for which, counts in zip(result["seeds"], result.get("kinds", {}).get("counts", []), strict=False):
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        console.print(f"what the skills of seed {which} do: {kinds}", soft_wrap=True)
-    console.print(f"evaluation: {run.evaluation / 'evaluation.json'}", soft_wrap=True)
+        console.print(f"what the skills of seed {which} do: {kinds}")
+    console.print(f"evaluation: {run.evaluation / 'evaluation.json'}")
     for figure in figures:
-        console.print(f"figure: {figure}", soft_wrap=True)
+        console.print(f"figure: {figure}")
 
 
 MEASURES = {

@@ -38,8 +38,8 @@ class PointGoals:
         if self.seeds < 1:
             raise UserError(f"--seeds is {self.seeds}; it must be at least 1")
         result, text = point_goals.reproduce(self.out, self.work, self.seeds, self.set, self.only)
-        console.print(text, soft_wrap=True)
-        console.print(f"written: {self.out / 'point_goals.json'}, {self.out / 'point_goals.md'}", soft_wrap=True)
+        console.print(text)
+        console.print(f"written: {self.out / 'point_goals.json'}, {self.out / 'point_goals.md'}")
         console.print(f"this command took {result['this_command_seconds'] / 60:.1f} min")
         return 0
 
@@ -116,8 +116,8 @@ class CoverageStudy(Comparison):
 
 def _show(console: Console, result: dict[str, Any], text: str, files: object) -> int:
     """Print the table of a comparison, and where it is."""
-    console.print(text, soft_wrap=True)
-    console.print(f"written: {files}", soft_wrap=True)
+    console.print(text)
+    console.print(f"written: {files}")
     return EXIT_BROKEN if result["failed"] else 0
 
 
@@ -191,8 +191,8 @@ class Bench:
             None if self.only == "all" else self.only,
             keep=keep,
         )
-        console.print(speed.table(result))
+        console.print(speed.table(result), soft_wrap=False)
         for name, why in result["missing"].items():
-            console.print(f"{name}: {why}", soft_wrap=True)
-        console.print(f"written: {self.out or speed.default_path(result)}", soft_wrap=True)
+            console.print(f"{name}: {why}")
+        console.print(f"written: {self.out or speed.default_path(result)}")
         return 0

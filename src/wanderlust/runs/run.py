@@ -122,10 +122,6 @@ class Run:
         """What provenance.json says of how the run was made; nothing if it is not there. A zoo entry has none."""
         return {} if self.entry else read_provenance(self.path / "provenance.json")
 
-    def commit(self) -> str | None:
-        """The commit the run was started from, as far as its provenance says."""
-        return self.provenance().get("commit")
-
     def resumed(self) -> None:
         """Note in the provenance that the run is resumed, and where."""
         facts = self.provenance()

@@ -9,44 +9,18 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from rich.console import Console
 
-from wanderlust.config import RunConfig
+from wanderlust.config import RunConfig, flat
 from wanderlust.errors import UserError
 from wanderlust.runs.files import check_writable, read_text, write_json
 from wanderlust.runs.provenance import provenance
+from wanderlust.sweeps.local import Row, TrainingError
 from wanderlust.sweeps.tables import Facts, Study, markdown, number, write_table_and_figures
 
 EPISODES = 200
 """Random skills per seed behind a coverage."""
-
-
-class TrainingError(UserError):
-    """One row could not be trained; others may."""
-
-
-class Row(Protocol):
-    """Something to compare."""
-
-    @property
-    def plan(self) -> str:
-        """What getting its numbers takes, in a few words."""
-        ...
-
-    @property
-    def about(self) -> Facts:
-        """What tells it from the other rows; a row in the results file must have the same."""
-        ...
-
-    def check(self, folder: Path) -> None:
-        """Refuse a folder that holds something else."""
-        ...
-
-    def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
-        """Its numbers, from the run in a folder, which is made, finished or only read."""
-        ...
 
 
 def carry_out(
@@ -57,12 +31,13 @@ def carry_out(
     Runs go under `work`. A row whose training fails is told of and left out; the next call tries it again.
     """
     say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
-    path, failed = study.files.json, {}
+    path, failed = study.path(".json"), {}
     results = _results_so_far(study, shared, episodes)
     for name, row in rows.items():  # all that can be refused is, before hours are spent on the first
-        _refuse_stale(study, name, row, results[study.rows_are])
         if name not in results[study.rows_are]:
-            row.check(work / name)
+            row.run(work / name)
+        else:
+            _refuse_other(f"{path} has {name}", _plain(row.about), results[study.rows_are][name])
     check_writable(study.out)
     for n, (name, row) in enumerate(rows.items(), 1):
         head = f"{study.row_is} {n} of {len(rows)}, {name}"
@@ -95,7 +70,7 @@ def carry_out(
 
 def _results_so_far(study: Study, shared: RunConfig, episodes: int) -> Facts:
     """The results in a file, or none yet; a file of another configuration is refused, not overwritten."""
-    path, config = study.files.json, _plain(dataclasses.asdict(shared))
+    path, config = study.path(".json"), _plain(dataclasses.asdict(shared))
     if not path.exists():
         return {
             "item": study.item,
@@ -114,22 +89,17 @@ def _results_so_far(study: Study, shared: RunConfig, episodes: int) -> Facts:
             f"{path} is damaged: it is no table of `reproduce {study.item}`; delete it to start anew"
         ) from None
     ours = flat(config)
-    for key in {**ours, **theirs}:
-        if ours.get(key) != theirs.get(key):
-            raise UserError(
-                f"{path} was made with {key} {theirs.get(key)}, not {ours.get(key)}; choose another --out folder, or "
-                "delete it to start anew"
-            )
+    _refuse_other(f"{path} was made", dict.fromkeys(theirs) | ours, theirs)
     return {**results, study.rows_are: rows}
 
 
-def _refuse_stale(study: Study, name: str, row: Row, found: Mapping[str, Facts]) -> None:
-    """A row of the results must be the one that would be trained now: recipes may have changed since."""
-    for key, value in _plain(row.about).items():
-        if name in found and found[name].get(key) != value:
+def _refuse_other(what: str, ours: Facts, theirs: Facts) -> None:
+    """What stands in the results must be what would be trained now: recipes may have changed since."""
+    for key, value in ours.items():
+        if theirs.get(key) != value:
             raise UserError(
-                f"{study.files.json} has {name} with {key} {found[name].get(key)}, not {value}; choose another --out "
-                "folder, or delete it to start anew"
+                f"{what} with {key} {theirs.get(key)}, not {value}; choose another --out folder, or delete it to "
+                "start anew"
             )
 
 
@@ -137,11 +107,3 @@ def _plain(facts: Facts) -> Facts:
     """As it would come back from a file."""
     plain: Facts = json.loads(json.dumps(facts))
     return plain
-
-
-def flat(config: Facts, prefix: str = "") -> Facts:
-    """The fields of a configuration by their dotted names."""
-    found = {}
-    for key, value in config.items():
-        found.update(flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
-    return found
