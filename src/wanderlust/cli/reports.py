@@ -60,14 +60,13 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
     seeds = f"seed {config.seed}" if config.seeds == 1 else f"{config.seeds} seeds"
     console.print(f"{config.name}, recipe {config.recipe}, {seeds}, on {devices.describe()}; run folder: {run.path}")
     outcome = api.train(run, budget_seconds)
+    resume = f"continue with: {_program()} discover --resume {_quoted(run)}"
     if outcome.reason == "interrupted":
         where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
-        console.print(f"stopped at {where} and saved; continue with: {_program()} discover --resume {_quoted(run)}")
+        console.print(f"stopped at {where} and saved; {resume}")
         return EXIT_INTERRUPTED
     if outcome.reason == "budget":
-        console.print(
-            f"budget spent at epoch {outcome.epoch}; continue with: {_program()} discover --resume {_quoted(run)}"
-        )
+        console.print(f"budget spent at epoch {outcome.epoch}; {resume}")
     report_evaluation(console, run, 200, 0, config.engine)
     console.print("try next:")
     if goals := _to_goals(run):
@@ -84,13 +83,12 @@ def _to_goals(run: Any) -> str | None:
     """The command that takes these skills to goals, if there is one."""
     from wanderlust.downstream.tasks import TASKS, GoalTask
     from wanderlust.registry import METHODS
+    from wanderlust.runs.publish import example_goals
 
-    method, env = METHODS.get(run.config.method.name), run.config.env.name
-    if method.goal_rule is not None:
-        goals = "--goal 12 --goal -5" if env == "half-cheetah" else "--goal 12 4 --goal -5 9"
+    if goals := example_goals(run.config):
         return f"reach {_quoted(run)} {goals}"
-    tasks = [task.name for task in TASKS.values() if isinstance(task, GoalTask) and task.env == env]
-    if method.plans and tasks:
+    tasks = [task.name for task in TASKS.values() if isinstance(task, GoalTask) and task.env == run.config.env.name]
+    if METHODS.get(run.config.method.name).plans and tasks:
         return f"downstream {_quoted(run)} --task {tasks[0]} --controller mppi"
     return None
 
@@ -109,11 +107,11 @@ def _program() -> str:
 def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engine: EngineName = "auto") -> None:
     """Evaluate, draw, and show both."""
     from wanderlust.evaluation.evaluate import evaluate
-    from wanderlust.report.plots import draw_phi, draw_run, draw_trajectories
+    from wanderlust.evaluation.metrics import MEASURES
+    from wanderlust.report.plots import draw_run
 
     result = evaluate(run, episodes, seed, engine)
-    # a zoo entry has no learning curve
-    figures = [draw_trajectories(run.results), draw_phi(run.results)] if run.entry else draw_run(run.path)
+    figures = draw_run(run.results, learned=not run.entry)
     many = len(result["seeds"]) > 1
     before = f", and {result['env_steps_before']:,} before it began" if result["env_steps_before"] else ""
     title = f"{result['name']} after {result['env_steps']:,} steps per seed{before}"
@@ -129,14 +127,3 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     console.print(f"evaluation: {run.evaluation / 'evaluation.json'}")
     for figure in figures:
         console.print(f"figure: {figure}")
-
-
-MEASURES = {
-    "coverage_mode": "bins covered, mode actions",
-    "coverage_sampled": "bins covered, sampled actions",
-    "travelled": "||s_T - s_0||, normalised",
-    "distance": "distance travelled on the plane",
-    "survived": "steps survived, mean",
-    "survived_median": "steps survived, median",
-    "alignment": "cosine of phi(s_T) - phi(s_0) and z",
-}

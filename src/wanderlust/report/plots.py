@@ -1,7 +1,6 @@
 """Figures, drawn from the files of a run and from nothing else."""
 
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,15 @@ from numpy.typing import NDArray
 
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import summarise
-from wanderlust.runs.files import ArrayFile, read_rows, read_text, write_atomic
+from wanderlust.runs.files import ArrayFile, read_object, read_rows, write_atomic
 
 MOST_PANELS = 8
 """Seeds shown side by side in one figure."""
 
 
-def draw_run(run: Path) -> list[Path]:
-    """Every figure of an evaluated run."""
-    return [draw_trajectories(run), draw_phi(run), draw_learning_curve(run)]
+def draw_run(run: Path, learned: bool = True) -> list[Path]:
+    """Every figure of an evaluated run; one that was not `learned` there, a zoo entry, has no learning curve."""
+    return [draw_trajectories(run), draw_phi(run), *([draw_learning_curve(run)] if learned else [])]
 
 
 def draw_trajectories(run: Path, to: Path | None = None, seed: int | None = None) -> Path:
@@ -93,8 +92,7 @@ def draw_learning_curve(run: Path) -> Path:
 
 def draw_reach(run: Path) -> Path:
     """The path to the goals of the last `wanderlust reach`."""
-    where = run / "reach" / "reach.json"
-    facts = json.loads(read_text(where, "the path to draw"))
+    facts = read_object(run / "reach" / "reach.json", "the path to draw")
     path = np.array(facts["path"])
     on_a_line = path.shape[-1] == 1
     if on_a_line:  # the other axis is time
@@ -137,7 +135,7 @@ def draw_solved(folder: Path) -> list[Path]:
 
 def draw_returns(folder: Path) -> Path:
     """What a controller earned while it learned, over environment steps, and what random skills earn."""
-    rows, facts = read_rows(folder / "curve.jsonl"), _result(folder)
+    rows, facts = read_rows(folder / "curve.jsonl"), read_object(folder / "result.json", "the result to draw")
     figure = Figure(figsize=(5.6, 3.8), layout="constrained")
     axes = figure.subplots()
     show_mean(axes, [row["env_steps"] for row in rows], [row["return"] for row in rows])
@@ -156,7 +154,7 @@ def draw_returns(folder: Path) -> Path:
 
 def draw_played(folder: Path) -> Path:
     """Where bodies went in a few episodes of each seed; each has a colour, which its goals share."""
-    data, facts = ArrayFile(folder / "paths.safetensors"), _result(folder)
+    data, facts = ArrayFile(folder / "paths.safetensors"), read_object(folder / "result.json", "the result to draw")
     position, entries = data.read("position"), data.read("entries")
     figure, panels = _panels(position.shape[1])
     colours = np.asarray(matplotlib.colormaps["tab20"](np.arange(position.shape[2])))
@@ -174,10 +172,6 @@ def draw_played(folder: Path) -> Path:
     figure.supxlabel("x")
     figure.supylabel("y" if position.shape[-1] > 1 else "time")
     return _save(figure, folder / "paths.png")
-
-
-def _result(folder: Path) -> Any:
-    return json.loads(read_text(folder / "result.json", "the result to draw"))
 
 
 def _solved_title(facts: Any) -> str:
@@ -211,7 +205,7 @@ def skill_colours(skill: NDArray[np.floating], kind: str) -> NDArray[np.floating
 
 
 def _evaluation(run: Path) -> Any:
-    return json.loads(read_text(run / "evaluation" / "evaluation.json", "the run's evaluation"))
+    return read_object(run / "evaluation" / "evaluation.json", "the run's evaluation")
 
 
 def _panels(count: int) -> tuple[Figure, list[Axes]]:
