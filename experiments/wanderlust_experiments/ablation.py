@@ -16,7 +16,7 @@ from wanderlust.errors import UserError
 from wanderlust.methods.ablation import FORMS, USES
 from wanderlust.recipes import DEFAULT
 from wanderlust.sweeps import grid
-from wanderlust.sweeps.local import Row
+from wanderlust.sweeps.grid import Row
 from wanderlust.sweeps.tables import Facts, Study, number
 from wanderlust_experiments.figures import COVERAGES, bars
 
@@ -72,7 +72,7 @@ def reproduce(
     shared = _shared_config(env, recipe, seeds, budget_steps, changes)
     rows = {cell.name: Row(_config(shared, cell), _about(cell)) for cell in cells}
     shown = grid_study(out, env)
-    return *grid.carry_out(shown, rows, shared, work / env, grid.EPISODES, quiet), shown.files
+    return *grid.carry_out(shown, rows, shared, work / env, quiet), shown.files
 
 
 def grid_study(out: Path, env: str) -> Study:

@@ -39,7 +39,7 @@ from wanderlust.registry import METHODS
 from wanderlust.report.plots import show_paths, skill_colours
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.sweeps import grid
-from wanderlust.sweeps.local import Row, measured_where
+from wanderlust.sweeps.grid import Row, measured_where
 from wanderlust.sweeps.tables import Facts, Study, amount, count, number
 from wanderlust.train import stages
 from wanderlust.train.probe import make_episodes, over_seeds
@@ -84,7 +84,7 @@ def reproduce(
     rows = {name: _row(name, shared, recipe, space, changes) for name in names}
     runs = work / f"{env}_{space}"
     shown = coverage_study(out, runs, env, space)
-    return *grid.carry_out(shown, rows, shared, runs, grid.EPISODES, quiet), shown.files
+    return *grid.carry_out(shown, rows, shared, runs, quiet), shown.files
 
 
 def coverage_study(out: Path, runs: Path, env: str, space: SkillConfig) -> Study:

@@ -26,9 +26,9 @@ from wanderlust.registry import WORLDS
 from wanderlust.report.plots import draw_run
 from wanderlust.runs.files import read_text
 from wanderlust.runs.run import Run
-from wanderlust.runs.zoo import PREFIX
 from wanderlust.train import loop, stages
-from wanderlust.train.stages import resume as open_to_resume
+from wanderlust.train.loop import resume as open_to_resume
+from wanderlust.train.stages import start as start_run
 from wanderlust.train.stages import train_run as train
 
 __all__ = ["Run", "check_budget", "configure", "discover", "normalise", "open_to_resume", "start_run", "train"]
@@ -90,14 +90,6 @@ def check_budget(seconds: float | None) -> None:
         require_positive("--budget-seconds", seconds)
 
 
-def start_run(config: RunConfig, out: Path | str | None = None, begin_with: Path | str | None = None) -> Run:
-    """Make the folder of a new run; it may begin with what another one has learned."""
-    if str(begin_with).startswith(PREFIX):
-        raise UserError(f"--begin-with {begin_with}: zoo entries keep no critics to go on with; name a run's folder")
-    folder, other = (None if path is None else Path(path) for path in (out, begin_with))
-    return stages.start(config, folder, other)
-
-
 def discover(
     env: str = "point",
     *,
@@ -144,7 +136,7 @@ def discover(
     if resume is not None and begin_with is not None:
         raise UserError("resume and begin_with exclude each other: go on with a run, or begin a new one")
     if resume is not None:
-        run = open_to_resume(Path(resume), engine)
+        run = open_to_resume(resume, engine)
     else:
         config = configure(
             env, method, skills, discrete, seed, seeds, recipe, None, changes, budget_steps, engine=engine

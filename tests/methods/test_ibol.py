@@ -57,7 +57,7 @@ from wanderlust.runs.files import ArrayFile
 from wanderlust.runs.learned import Learned
 from wanderlust.runs.publish import TOLERATED, publish
 from wanderlust.runs.run import Run
-from wanderlust.train import stages
+from wanderlust.train import loop, stages
 from wanderlust.train.autoreset import drift
 from wanderlust.train.probe import make_episodes
 from wanderlust.train.rollout import set_goals
@@ -586,13 +586,13 @@ def assert_same_end(one: Run, other: Run) -> None:
 def test_stopped_in_either_stage_it_ends_the_same(tmp_path):
     upper = copy_of(learned(), tmp_path / "upper")
     upper.checkpoints()[100].unlink()
-    assert stages.train_run(stages.resume(upper.path), quiet=True).reason == "finished"
+    assert stages.train_run(loop.resume(upper.path), quiet=True).reason == "finished"
     assert_same_end(learned(), upper)
     below = copy_of(learned(), tmp_path / "below")
     for path in below.checkpoints().values():
         path.unlink()
     stages.runs(below)[0].checkpoints()[150].unlink()
-    assert stages.train_run(stages.resume(below.path), quiet=True).reason == "finished"
+    assert stages.train_run(loop.resume(below.path), quiet=True).reason == "finished"
     assert_same_end(learned(), below)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from tyro.conf import UseAppendAction, arg
 
 from wanderlust.cli.reports import OnRun
@@ -90,9 +90,9 @@ class Downstream(OnRun):
         result = solve(source, **options)
         folder = result_folder(source, result["task"], result["controller"])
         many = len(result["seeds"]) > 1
-        table = Table(title=f"{result['task']}, at most {result['most']:g}", title_justify="left")
-        table.add_column("controller")
-        table.add_column("return, mean ± 95% interval" if many else "return", justify="right")
+        returns = Column("return, mean ± 95% interval" if many else "return", justify="right")
+        title = f"{result['task']}, at most {result['most']:g}"
+        table = Table("controller", returns, title=title, title_justify="left")
         for name, value in ((self.controller, result["return"]), ("random skills", result["random"])):
             table.add_row(name, f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
         console.print(table, soft_wrap=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
 from wanderlust.config import EngineName
@@ -43,9 +43,8 @@ class OnRun:
         return run
 
 
-def refuse(given: list[str], allowed: set[str], why: str) -> None:
+def refuse(extra: list[str], why: str) -> None:
     """Refuse flags that another flag excludes."""
-    extra = [name for name in given if name not in allowed]
     if extra:
         flags = ", ".join("ENV" if name == "env" else f"--{name.replace('_', '-')}" for name in extra)
         raise UserError(f"{why}; leave out {flags}")
@@ -115,9 +114,8 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     many = len(result["seeds"]) > 1
     before = f", and {result['env_steps_before']:,} before it began" if result["env_steps_before"] else ""
     title = f"{result['name']} after {result['env_steps']:,} steps per seed{before}"
-    table = Table(title=title, title_justify="left")
-    table.add_column("measure")
-    table.add_column("mean ± 95% interval" if many else "value", justify="right")
+    numbers = Column("mean ± 95% interval" if many else "value", justify="right")
+    table = Table("measure", numbers, title=title, title_justify="left")
     for name, value in result["metrics"].items():
         table.add_row(MEASURES[name], f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
     console.print(table, soft_wrap=False)

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from tyro.conf import Positional, UseAppendAction, arg
 
 from wanderlust.cli.reports import EXIT_BROKEN, OnRun, refuse, report_evaluation, train_and_report
 from wanderlust.cli.studies import ITEMS
-from wanderlust.config import EngineName, flat
+from wanderlust.config import EngineName, flat, require_at_least
 from wanderlust.errors import UserError
 
 
@@ -67,11 +67,11 @@ class Discover:
         given = [*(field.name for field in plain if getattr(self, field.name) != field.default), *typed]
         if self.config is not None:
             decided = {"env", "method", "skills", "discrete", "recipe"}
-            refuse(given, set(given) - decided, "--config decides what is learned and how")
+            refuse([name for name in given if name in decided], "--config decides what is learned and how")
         api.check_budget(self.budget_seconds)
         if self.resume is not None:
             allowed = {"resume", "budget_seconds", "engine"}
-            refuse(given, allowed, "--resume continues a run as it was configured")
+            refuse([name for name in given if name not in allowed], "--resume continues a run as it was configured")
             run = api.open_to_resume(self.resume, self.changes.get("engine"))
         else:
             elsewhere = ("out", "begin_with", "resume", "budget_seconds", "set")
@@ -96,8 +96,7 @@ class Evaluate(OnRun):
     """Seed of the skills and starts that are tried."""
 
     def run(self, console: Console) -> int:
-        if self.episodes < 1:
-            raise UserError(f"--episodes is {self.episodes}; it must be at least 1")
+        require_at_least(1, "--episodes", self.episodes)
         if not 0 <= self.seed < 2**31:
             raise UserError(f"--seed is {self.seed}; it must be in [0, 2^31)")
         report_evaluation(console, self.opened(console), self.episodes, self.seed, self.engine)
@@ -256,9 +255,8 @@ class List:
         for title, entries in sections:
             if not entries:
                 continue
-            table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
-            table.add_column(no_wrap=True, style="bold")
-            table.add_column()
+            names = Column(no_wrap=True, style="bold")
+            table = Table(names, "", title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
             for name, text in entries.items():
                 table.add_row(name, text)
             console.print(table, soft_wrap=False)

@@ -10,6 +10,7 @@ from tyro.conf import UseAppendAction, arg
 
 from wanderlust.cli.flags import one_of
 from wanderlust.cli.reports import EXIT_BROKEN
+from wanderlust.config import require_at_least
 from wanderlust.errors import UserError
 
 
@@ -35,8 +36,7 @@ class PointGoals:
     def run(self, console: Console) -> int:
         from wanderlust_experiments import point_goals
 
-        if self.seeds < 1:
-            raise UserError(f"--seeds is {self.seeds}; it must be at least 1")
+        require_at_least(1, "--seeds", self.seeds)
         result, text = point_goals.reproduce(self.out, self.work, self.seeds, self.set, self.only)
         console.print(text)
         console.print(f"written: {self.out / 'point_goals.json'}, {self.out / 'point_goals.md'}")

@@ -6,9 +6,8 @@ import math
 import typing
 from typing import Any, Literal, TypeVar
 
-from wanderlust.config.checks import require
 from wanderlust.config.run import EnvConfig, MethodConfig
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, require
 from wanderlust.registry import METHODS, WORLDS, Registry
 
 T = TypeVar("T")

@@ -69,7 +69,7 @@ def learn(given: ControllerSetup, begun: PausedTraining, quiet: bool) -> SavedCo
             values = {name: np.asarray(x, np.float64).mean(axis=0) for name, x in metrics.items()}
             if bad := [name for name, x in values.items() if not np.all(np.isfinite(x))]:
                 raise UserError(f"learning diverged before epoch {epoch + count}: {', '.join(bad)} not finite")
-            first, epoch = epoch == saved.epoch, epoch + count
+            epoch += count
             steps += round(float(values.pop("env_steps").mean()) * count)
             seconds = round(before + time.monotonic() - began, 3)
             learned = {name: x.tolist() for name, x in values.items()}
@@ -78,8 +78,6 @@ def learn(given: ControllerSetup, begun: PausedTraining, quiet: bool) -> SavedCo
             write_atomic(given.folder / "curve.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
             save(given.folder / "controller.safetensors", now)
             line.update(epoch, f"{steps:,} steps per seed  return {values['return'].mean():.2f}")
-            if first:
-                line.restart(epoch)
             if pressed() and epoch < setting.epochs:
                 pause(given.folder / TRAINING, PausedTraining(now, training, steps, seconds))
                 raise KeyboardInterrupt(

@@ -23,8 +23,8 @@ class Progress:
     unit: str
     console: Console
     live: Live | None
-    first: int
-    started: float = field(default_factory=time.monotonic)
+    done: int
+    since: float = field(default_factory=time.monotonic)
     _last_plain: float = 0.0
 
     def note(self, text: str) -> None:
@@ -34,14 +34,11 @@ class Progress:
         else:
             self.console.print(text)
 
-    def restart(self, done: int) -> None:
-        """Measure the pace from here on: what came before was preparation."""
-        self.started, self.first = time.monotonic(), done
-
     def update(self, done: int, facts: str, left: float | None = None) -> None:
-        """Show how far it is, some facts, and the time left (from the pace so far, or a nearer limit)."""
+        """Show how far it is, some facts, and the time left (at the pace since the last update, or a nearer limit)."""
         now = time.monotonic()
-        remaining = (self.total - done) * (now - self.started) / max(done - self.first, 1)
+        remaining = (self.total - done) * (now - self.since) / max(done - self.done, 1)
+        self.since, self.done = now, done
         if left is not None:
             remaining = min(remaining, max(left, 0.0))
         if self.live is not None or now - self._last_plain >= PLAIN_INTERVAL or done >= self.total:

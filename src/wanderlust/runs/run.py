@@ -41,7 +41,7 @@ class Run:
     """Where results go, if not into the folder itself."""
 
     @staticmethod
-    def create(path: Path, config: RunConfig, fill: Callable[["Run"], None] = lambda run: None) -> "Run":
+    def create(path: Path | str, config: RunConfig, fill: Callable[["Run"], None] = lambda run: None) -> "Run":
         """Make the folder, with configuration, provenance and what `fill` puts there, in one move."""
         path = Path(path)
         if os.path.lexists(path):

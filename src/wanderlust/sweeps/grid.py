@@ -1,4 +1,4 @@
-"""Rows of a comparison, trained one after the other and measured.
+"""Rows of a comparison, trained one after the other, all seeds in one program, and measured.
 
 The results file grows by one row at a time: a command that was stopped, called again, trains what is not in it yet.
 What the rows are, and what is shown of them, is each study's own.
@@ -9,30 +9,107 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from wanderlust.config import RunConfig, flat
 from wanderlust.errors import UserError
+from wanderlust.evaluation.evaluate import evaluate
+from wanderlust.methods import make_method
+from wanderlust.methods.skills import make_skills
 from wanderlust.runs.files import check_writable, read_text, write_json
 from wanderlust.runs.provenance import provenance
-from wanderlust.sweeps.local import Row, TrainingError
-from wanderlust.sweeps.tables import Facts, Study, markdown, number, write_table_and_figures
+from wanderlust.runs.run import Run
+from wanderlust.sweeps.tables import Facts, Study, count, markdown, number, write_table_and_figures
+from wanderlust.train import stages
 
 EPISODES = 200
 """Random skills per seed behind a coverage."""
 
 
-def carry_out(
-    study: Study, rows: Mapping[str, Row], shared: RunConfig, work: Path, episodes: int, quiet: bool
-) -> tuple[Facts, str]:
+class TrainingError(UserError):
+    """One row could not be trained; others may."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """Something to compare: skills that are trained, unless a subclass measures something else."""
+
+    config: RunConfig
+    about: Facts
+    """What tells it from the other rows; a row in the results file must have the same."""
+
+    @property
+    def plan(self) -> str:
+        """What getting its numbers takes, in a few words."""
+        first = stages.earlier(self.config)
+        epochs = self.config.schedule.epochs + (first.schedule.epochs if first else 0)
+        return f"{count(self.config.seeds, 'seed')}, {count(epochs, 'epoch')}"
+
+    def run(self, folder: Path) -> Run | None:
+        """The run in a folder, if there is one; one of something else is refused."""
+        run = Run.open(folder) if folder.exists() else None
+        if run is not None and run.config != self.config:
+            raise UserError(f"{folder} holds a run with another configuration; choose another --work folder")
+        return run
+
+    def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
+        """Its numbers, from the run in a folder, which is made, finished or only read."""
+        run = self.run(folder) or stages.start(self.config, folder)
+        _train(run, quiet)
+        every = stages.runs(run)
+        lasts = [one.metrics()[-1] for one in every]
+        evaluation = evaluate(run, episodes, engine=run.config.engine)
+        before = sum(int(last["env_steps"]) for last in lasts[:-1])
+        updates = sum(one.config.schedule.epochs * one.config.schedule.sac_steps for one in every)
+        trained: list[Any] = [last.get("train_seconds") for last in lasts]
+        return {
+            "epochs": sum(one.config.schedule.epochs for one in every),
+            "env_steps_per_seed": before + evaluation["env_steps"],
+            "updates_per_seed": {"sac": updates, "phi": sum(_phi_updates(one.config) for one in every)},
+            "training_seconds": sum(last["seconds"] for last in lasts),
+            # of all seeds together, physics included; compilation is not
+            "training_seconds_per_1000_updates": None if None in trained else 1000 * sum(trained) / updates,
+            "trained_at_commit": run.provenance().get("commit"),
+            "measured": measured_where(run.config),
+            "metrics": evaluation["metrics"],
+        }
+
+
+def _phi_updates(config: RunConfig) -> int:
+    learns = make_method(config.method, make_skills(config.skills)).learns_network
+    return config.schedule.epochs * config.schedule.method_steps if learns else 0
+
+
+def measured_where(config: RunConfig) -> Facts:
+    """By what command, code and machine a row was measured."""
+    where = provenance(config)
+    return {key: where[key] for key in ("command", "commit", "time", "device")}
+
+
+def _train(run: Run, quiet: bool) -> None:
+    """Train a run to its end, unless it is there. Of its checkpoints, which hold the replay, only the last is kept."""
+    unfinished = max(run.checkpoints(), default=0) < run.config.schedule.epochs
+    try:
+        stopped = unfinished and stages.train_run(run, quiet=quiet).reason == "interrupted"
+    except UserError as error:
+        raise TrainingError(str(error)) from error
+    if stopped:
+        raise KeyboardInterrupt(f"stopped; the same command continues from the checkpoint in {run.path}")
+    for one in stages.runs(run):
+        for checkpoint in list(one.checkpoints().values())[:-1]:
+            checkpoint.unlink()
+
+
+def carry_out(study: Study, rows: Mapping[str, Row], shared: RunConfig, work: Path, quiet: bool) -> tuple[Facts, str]:
     """Train and measure the rows that the results lack; return the results, and as a table.
 
     Runs go under `work`. A row whose training fails is told of and left out; the next call tries it again.
     """
     say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
     path, failed = study.path(".json"), {}
-    results = _results_so_far(study, shared, episodes)
+    results = _results_so_far(study, shared)
     for name, row in rows.items():  # all that can be refused is, before hours are spent on the first
         if name not in results[study.rows_are]:
             row.run(work / name)
@@ -46,14 +123,14 @@ def carry_out(
             continue
         say(f"{head}: {row.plan}")
         try:
-            measured = row.measured(work / name, episodes, quiet)
+            measured = row.measured(work / name, EPISODES, quiet)
         except TrainingError as error:
             failed[name] = str(error)
             say(f"{head}: failed: {error}")
             continue
         except KeyboardInterrupt as stop:
             raise stop if stop.args else KeyboardInterrupt("stopped; the same command continues") from None
-        results = _results_so_far(study, shared, episodes)  # another command may have added rows meanwhile
+        results = _results_so_far(study, shared)  # another command may have added rows meanwhile
         results[study.rows_are][name] = {**row.about, **measured}
         results["provenance"] = provenance(shared)
         write_json(path, results)
@@ -68,7 +145,7 @@ def carry_out(
 # --- the file of results ---------------------------------------------------------------------------------------------
 
 
-def _results_so_far(study: Study, shared: RunConfig, episodes: int) -> Facts:
+def _results_so_far(study: Study, shared: RunConfig) -> Facts:
     """The results in a file, or none yet; a file of another configuration is refused, not overwritten."""
     path, config = study.path(".json"), _plain(dataclasses.asdict(shared))
     if not path.exists():
@@ -76,7 +153,7 @@ def _results_so_far(study: Study, shared: RunConfig, episodes: int) -> Facts:
             "item": study.item,
             "config": config,
             "seeds": list(range(shared.seed, shared.seed + shared.seeds)),
-            "episodes_per_seed": episodes,
+            "episodes_per_seed": EPISODES,
             study.rows_are: {},
         }
     try:

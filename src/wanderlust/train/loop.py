@@ -89,13 +89,12 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
     position = list(parts.world.spec.groups["position"])
-    first, unseen = True, True
+    unseen = True
     covered: list[int] = next((row["coverage"] for row in reversed(run.metrics()) if "coverage" in row), [])
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
         _introduce(line, parts)
         state = _compile(line, parts, advance, state)
-        line.restart(epoch)
         while True:
             count = min(config.log_every - epoch % config.log_every, total - epoch)
             trained = spent.trained
@@ -118,9 +117,6 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if looks else {})}
             run.log({**row, "train_seconds": round(spent.trained, 3), "seconds": round(spent.now, 3)})
             _show(line, row, covered, count / max(spent.trained - trained, 1e-9), left)
-            if first:
-                line.restart(epoch)  # the first chunk waited for compilation: it is no measure of the time left
-            first = False
             if reason is not None or epoch % config.checkpoint_every == 0:
                 run.save(epoch, train.to_save(state))
             if reason is not None:
@@ -240,7 +236,7 @@ def resolve_engine(config: RunConfig, driver_follows: bool = True) -> RunConfig:
     return dataclasses.replace(config, engine=engine, driver=driver)
 
 
-def start(config: RunConfig, out: Path | None, begin_with: Path | None = None) -> Run:
+def start(config: RunConfig, out: Path | str | None, begin_with: Path | str | None = None) -> Run:
     """Make the folder of a new run; it may begin with what another one has learned."""
     config = checked(config)
     if begin_with is None:
@@ -282,7 +278,7 @@ def checked(config: RunConfig) -> RunConfig:
     return parts.config
 
 
-def resume(path: Path, engine: EngineName | None = None) -> Run:
+def resume(path: Path | str, engine: EngineName | None = None) -> Run:
     """Open the folder of a run to go on with it, if need be on another engine. Its config.json stays as it is."""
     run = Run.open(path)
     devices.prepare(run.config.seeds)
