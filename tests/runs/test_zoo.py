@@ -434,6 +434,7 @@ def test_an_entry_appears_whole_or_not_at_all(here, ant, monkeypatch):
             publish(trained(discrete=4), name, replace=replace)
         assert tree(here / "zoo") == before
     monkeypatch.undo()
+    monkeypatch.setenv("WANDERLUST_ZOO", str(here / "zoo"))
     real = Path.rename
 
     def fails(self, target):

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.patches import Circle
 from numpy.typing import NDArray
 
 from wanderlust.errors import UserError
@@ -82,8 +83,8 @@ def draw_learning_curve(run: Path) -> Path:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     for axes, name in zip(figure.subplots(1, 2), ("coverage", "reward"), strict=True):
         show_mean(axes, steps, [row[name] for row in rows])
-        axes.set_xlabel("environment steps per seed")
-        axes.set_ylabel("bins covered by 200 random skills" if name == "coverage" else "intrinsic reward per step")
+        measure = "bins covered by 200 random skills" if name == "coverage" else "intrinsic reward per step"
+        axes.set(xlabel="environment steps per seed", ylabel=measure)
         axes.grid(alpha=0.3)
     seeds = len(rows[0]["coverage"])
     figure.suptitle(f"{_evaluation(run)['name']}, {seeds} seed{'s, mean and 95% interval' if seeds > 1 else ''}")
@@ -111,12 +112,11 @@ def draw_reach(run: Path) -> Path:
             axes.axvspan(goal[0] - facts["radius"], goal[0] + facts["radius"], color=colour, alpha=0.15)
             goal = [goal[0], used]
         else:
-            axes.add_patch(matplotlib.patches.Circle(goal, facts["radius"], color=colour, alpha=0.3))
+            axes.add_patch(Circle(goal, facts["radius"], color=colour, alpha=0.3))
         axes.annotate(str(n), goal, ha="left", va="bottom", xytext=(7, 7), textcoords="offset points")
     axes.autoscale_view()
     if on_a_line:
-        axes.set_xlabel("x")
-        axes.set_ylabel("step")
+        axes.set(xlabel="x", ylabel="step")
     else:
         axes.set_aspect("equal", adjustable="datalim")
     axes.grid(alpha=0.3)
@@ -144,8 +144,7 @@ def draw_returns(folder: Path) -> Path:
     for key, style, label in (("speed_bound", "-.", "bound at mean speed"), ("start_bound", "--", "bound from rest")):
         if key in facts:
             axes.axhline(facts[key]["bound"], color="tab:green", linestyle=style, linewidth=1, label=label)
-    axes.set_xlabel("environment steps per seed")
-    axes.set_ylabel("return")
+    axes.set(xlabel="environment steps per seed", ylabel="return")
     axes.grid(alpha=0.3)
     axes.legend(loc="best", fontsize=8)
     axes.set_title(_solved_title(facts), fontsize=10)
@@ -163,9 +162,7 @@ def draw_played(folder: Path) -> Path:
         if data.about["goals"] == "1":
             for episode, colour in enumerate(colours):
                 for goal in np.unique(entries[:, i, episode], axis=0):
-                    axes.add_patch(
-                        matplotlib.patches.Circle(goal, float(data.about["radius"]), color=colour, alpha=0.3)
-                    )
+                    axes.add_patch(Circle(goal, float(data.about["radius"]), color=colour, alpha=0.3))
             axes.autoscale_view()
         axes.set_title(f"seed {facts['seeds'][i]}: {facts['return']['per_seed'][i]:.2f}", fontsize=9)
     figure.suptitle(f"{_solved_title(facts)}{_of(np.swapaxes(position, 0, 1))}", fontsize=10)
