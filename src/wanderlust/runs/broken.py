@@ -59,7 +59,8 @@ class Broken:
                 "epoch-00000040.safetensors"
             )
         origin = from_json(Origin, file.about["origin"], str(path))
-        world, count = make_world(origin.env), max((1, *file.shapes().get("seed", ())))
+        world = make_world(origin.env)
+        count = max((1, *file.shapes().get("seed", ())))  # a file of none does not fit
         state = jax.eval_shape(world.initial, jax.random.key(0))
         form = {
             "seed": jax.ShapeDtypeStruct((count,), np.int32),

@@ -102,7 +102,7 @@ class Skills:
     def _each(
         self, function: Callable[[NDArray[np.float32]], Any], x: ArrayLike, size: int | None = None, name: str = "obs"
     ) -> NDArray[np.float32]:
-        """A function of a batch, of a batch or of one example alone."""
+        """Apply a function of a batch to a batch, or to one example."""
         array = _checked(x, size or self.spec.obs_dim, name)
         found = np.asarray(function(np.atleast_2d(array)))
         return found[0] if array.ndim == 1 else found
