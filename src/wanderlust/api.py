@@ -54,10 +54,8 @@ def configure(
     """
     if skills is not None and discrete is not None:
         raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
-    space = usual_skills(method) if skills is None else SkillConfig("continuous", skills or 2)
+    space = usual_skills(method) if skills is None else SkillConfig("continuous", skills)
     space = space if discrete is None else SkillConfig("discrete", discrete)
-    if skills is not None and skills < 1:
-        raise UserError(f"--skills is {skills}; continuous skills need at least 1 dimension")
     if config is not None:
         made = from_json(RunConfig, read_text(Path(config), "the configuration"), str(config))
     else:

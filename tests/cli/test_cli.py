@@ -60,7 +60,7 @@ BAD = {
     "unknown method": ("--method nosuch", "unknown method 'nosuch'"),
     "unknown variant": ("--method lsd-nosuch", "unknown variant -nosuch of lsd"),
     "unknown recipe": ("--recipe nosuch", "no recipe 'nosuch'"),
-    "no dimensions": ("--skills 0", "--skills is 0"),
+    "no dimensions": ("--skills 0", "skills.size is 0; continuous skills need at least 1 dimension"),
     "negative dimensions": ("--skills -3", " is -3; continuous skills need at least 1 dimension"),
     "one skill": ("--discrete 1", "size is 1"),
     "no skills": ("--discrete 0", "size is 0"),
