@@ -114,10 +114,10 @@ class CoverageStudy(Comparison):
         return _show(console, *coverage.reproduce(**self.options()))
 
 
-def _show(console: Console, result: dict[str, Any], text: str, files: object) -> int:
+def _show(console: Console, result: dict[str, Any], text: str, files: tuple[Path, ...]) -> int:
     """Print the table of a comparison, and where it is."""
     console.print(text)
-    console.print(f"written: {files}")
+    console.print(f"written: {', '.join(map(str, files))}")
     return EXIT_BROKEN if result["failed"] else 0
 
 
