@@ -20,7 +20,7 @@ from wanderlust.config import RunConfig, ScheduleConfig
 from wanderlust.envs import devices
 from wanderlust.methods import DESCRIPTIONS
 from wanderlust.methods.ibol.ibol import IbolConfig
-from wanderlust.runs import run
+from wanderlust.runs.provenance import commit
 from wanderlust.train.state import example
 from wanderlust.train.update import learn_all
 from wanderlust_experiments.bench.measure import interleaved
@@ -90,7 +90,7 @@ def main() -> None:
     table = {
         "command": f"python benchmarks/method_updates.py --recipe {args.recipe} --env {args.env}",
         "changes": args.changes,
-        "commit": run.commit(),
+        "commit": commit(),
         "device": devices.describe(),
         "batch": alike.sac_batch,
         "ms_per_update": ms,

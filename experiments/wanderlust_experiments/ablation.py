@@ -10,13 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wanderlust.config import RunConfig, SkillConfig
+from wanderlust.api import configure
+from wanderlust.config import RunConfig
 from wanderlust.errors import UserError
 from wanderlust.methods.ablation import FORMS, USES
 from wanderlust.recipes import DEFAULT
 from wanderlust.sweeps import grid
-from wanderlust.sweeps.local import Trained, shared_config
-from wanderlust.sweeps.tables import Facts, Files, Study, number
+from wanderlust.sweeps.grid import Row
+from wanderlust.sweeps.tables import Facts, Study, number
 from wanderlust_experiments.figures import COVERAGES, bars
 
 
@@ -62,16 +63,16 @@ def reproduce(
     budget_steps: int | None = None,
     changes: tuple[str, ...] = (),
     quiet: bool = False,
-) -> tuple[dict[str, Any], str, Files]:
+) -> tuple[dict[str, Any], str, tuple[Path, ...]]:
     """Train and measure the cells that the results under `out` lack; return the results, as a table, and their files.
 
     Runs go under `work`. A cell whose training fails is told of and left out; the next call tries it again.
     """
     cells = _chosen(only, everything)
     shared = _shared_config(env, recipe, seeds, budget_steps, changes)
-    rows = {cell.name: Trained(_config(shared, cell), _about(cell)) for cell in cells}
+    rows = {cell.name: Row(_config(shared, cell), _about(cell)) for cell in cells}
     shown = grid_study(out, env)
-    return *grid.carry_out(shown, rows, shared, work / env, grid.EPISODES, quiet), shown.files
+    return *grid.carry_out(shown, rows, shared, work / env, quiet), shown.files
 
 
 def grid_study(out: Path, env: str) -> Study:
@@ -125,7 +126,7 @@ def _shared_config(env: str, recipe: str, seeds: int, budget_steps: int | None, 
     changed = {change.partition("=")[0] for change in changes}
     if taken := sorted(changed & {"method.name", "method.form", "method.states", "method.spectral"}):
         raise UserError(f"--set {taken[0]}: that is what the cells differ in; choose cells with --only")
-    config = shared_config("ablation", env, recipe, SkillConfig(), seeds, budget_steps, changes)
+    config = configure(env, "ablation", seeds=seeds, recipe=recipe, set=changes, budget_steps=budget_steps)
     if config.skills.kind == "discrete":
         raise UserError("--set skills.kind: the grid is of continuous skills")
     return config

@@ -25,7 +25,8 @@ import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
-from wanderlust.config import RunConfig, ScheduleConfig, SkillConfig, StageConfig, StagedConfig, with_changes
+from wanderlust.api import configure
+from wanderlust.config import RunConfig, ScheduleConfig, SkillConfig, StageConfig, StagedConfig, flat, with_changes
 from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.spec import Rollout
 from wanderlust.errors import UserError
@@ -38,8 +39,8 @@ from wanderlust.registry import METHODS
 from wanderlust.report.plots import show_paths, skill_colours
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.sweeps import grid
-from wanderlust.sweeps.local import Trained, measured_where, shared_config
-from wanderlust.sweeps.tables import Facts, Files, Study, amount, count, number
+from wanderlust.sweeps.grid import Row, measured_where
+from wanderlust.sweeps.tables import Facts, Study, amount, count, number
 from wanderlust.train import stages
 from wanderlust.train.probe import make_episodes, over_seeds
 from wanderlust_experiments.figures import COVERAGES, bars, picture_of
@@ -65,34 +66,25 @@ def reproduce(
     budget_steps: int | None = None,
     changes: tuple[str, ...] = (),
     quiet: bool = False,
-) -> tuple[dict[str, Any], str, Files]:
+) -> tuple[dict[str, Any], str, tuple[Path, ...]]:
     """Train and measure the rows that the results under `out` lack; return the results, as a table, and their files.
 
     Runs go under `work`. A row whose training fails is told of and left out; the next call tries it again.
     """
-    space = skill_space(skills, discrete)
-    names = tuple(dict.fromkeys(name.lower() for name in only)) or _default(space)
-    if "ablation" in {name.partition("-")[0] for name in names}:
+    if "ablation" in {name.lower().partition("-")[0] for name in only}:
         raise UserError("--only ablation: the cells of that grid have a command of their own, reproduce ablation")
     changed = {change.partition("=")[0] for change in changes}
     if taken := sorted(changed & {"method.name", "method.view"}):
         raise UserError(f"--set {taken[0]}: that is what the rows differ in; choose rows with --only")
     if taken := sorted(changed & {"skills.kind", "skills.size"}):
         raise UserError(f"--set {taken[0]}: say it with --skills or --discrete")
-    shared = shared_config("lsd", env, recipe, space, seeds, budget_steps, changes)
+    shared = configure(env, "lsd", skills, discrete, None, seeds, recipe, set=changes, budget_steps=budget_steps)
+    space = SkillConfig(shared.skills.kind, shared.skills.size)
+    names = tuple(dict.fromkeys(name.lower() for name in only)) or _default(space)
     rows = {name: _row(name, shared, recipe, space, changes) for name in names}
     runs = work / f"{env}_{space}"
     shown = coverage_study(out, runs, env, space)
-    return *grid.carry_out(shown, rows, shared, runs, grid.EPISODES, quiet), shown.files
-
-
-def skill_space(skills: int | None, discrete: int | None) -> SkillConfig:
-    """What --skills and --discrete ask for."""
-    if skills is not None and discrete is not None:
-        raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
-    if skills is not None and skills < 1:
-        raise UserError(f"--skills is {skills}; continuous skills need at least 1 dimension")
-    return SkillConfig("continuous", skills or 2) if discrete is None else SkillConfig("discrete", discrete)
+    return *grid.carry_out(shown, rows, shared, runs, quiet), shown.files
 
 
 def coverage_study(out: Path, runs: Path, env: str, space: SkillConfig) -> Study:
@@ -148,22 +140,20 @@ def _pace(row: Facts) -> str:
 # --- the rows ------------------------------------------------------------------------------------------------------
 
 
-def _row(
-    name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]
-) -> "Trained | RandomActions":
+def _row(name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]) -> Row:
     if name == RANDOM:
-        return RandomActions(shared)
+        return RandomActions(shared, {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}})
     if name.partition("-")[0] not in METHODS:
         raise UserError(f"there is no row {name!r}; known: {', '.join(CONTINUOUS)}, and other variants of these")
     config = row_config(name, shared, recipe, space, changes)
-    common = grid.flat(dataclasses.asdict(shared))
-    own = grid.flat(dataclasses.asdict(config))
+    common = flat(dataclasses.asdict(shared))
+    own = flat(dataclasses.asdict(config))
     about = {
         "alpha": config.sac.alpha,
         "learn_alpha": config.sac.learn_alpha,
         "differs_from_lsd": {key: value for key, value in own.items() if key not in common or common[key] != value},
     }
-    return Trained(config, about)
+    return Row(config, about)
 
 
 def row_config(name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]) -> RunConfig:
@@ -230,22 +220,15 @@ def _method(stage: RunConfig | StageConfig) -> Method:
     return make_method(stage.method, make_skills(stage.skills))
 
 
-@dataclasses.dataclass(frozen=True)
-class RandomActions:
+class RandomActions(Row):
     """The floor: no skills and no policy, actions uniform in [-1, 1]."""
-
-    config: RunConfig
 
     @property
     def plan(self) -> str:
         return f"{count(self.config.seeds, 'seed')} of uniform actions"
 
-    @property
-    def about(self) -> Facts:
-        return {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}}
-
-    def check(self, folder: Path) -> None:
-        """It only ever writes its episodes there."""
+    def run(self, folder: Path) -> None:
+        """There is none: it only ever writes its episodes there."""
 
     def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
         spec = make_world(self.config.env).spec

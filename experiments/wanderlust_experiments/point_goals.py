@@ -150,7 +150,7 @@ def _measure(row: PaperRow, run: Run) -> dict[str, Any]:
         "label": row.label,
         "method": row.method,
         "start_range": getattr(run.config.env, "start_range", 0.0),
-        "trained_at_commit": run.commit(),
+        "trained_at_commit": run.provenance().get("commit"),
         "training_seconds": run.metrics()[-1]["seconds"],
         "by_radius": tables,
         "paper": {

@@ -7,7 +7,15 @@ from typing import Any, Literal
 import gymnasium
 from gymnasium.vector import VectorEnv
 
-from wanderlust.config import EngineName, RunConfig, SkillConfig, from_json, with_changes
+from wanderlust.config import (
+    EngineName,
+    RunConfig,
+    SkillConfig,
+    from_json,
+    require_at_least,
+    require_positive,
+    with_changes,
+)
 from wanderlust.envs import devices, make_engine, make_world
 from wanderlust.envs.statistics import Statistics, random_statistics
 from wanderlust.errors import UserError
@@ -18,9 +26,10 @@ from wanderlust.registry import WORLDS
 from wanderlust.report.plots import draw_run
 from wanderlust.runs.files import read_text
 from wanderlust.runs.run import Run
-from wanderlust.runs.zoo import PREFIX
 from wanderlust.train import loop, stages
-from wanderlust.train.loop import Outcome
+from wanderlust.train.loop import resume as open_to_resume
+from wanderlust.train.stages import start as start_run
+from wanderlust.train.stages import train_run as train
 
 __all__ = ["Run", "check_budget", "configure", "discover", "normalise", "open_to_resume", "start_run", "train"]
 
@@ -46,10 +55,8 @@ def configure(
     """
     if skills is not None and discrete is not None:
         raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
-    space = usual_skills(method) if skills is None else SkillConfig("continuous", skills or 2)
+    space = usual_skills(method) if skills is None else SkillConfig("continuous", skills)
     space = space if discrete is None else SkillConfig("discrete", discrete)
-    if skills is not None and skills < 1:
-        raise UserError(f"--skills is {skills}; continuous skills need at least 1 dimension")
     if config is not None:
         made = from_json(RunConfig, read_text(Path(config), "the configuration"), str(config))
     else:
@@ -63,44 +70,23 @@ def configure(
     )
     made = with_changes(made, tuple(set))
     if budget_steps is not None:
-        if budget_steps < 1:
-            raise UserError(f"--budget-steps is {budget_steps}; it must be at least 1")
+        require_at_least(1, "--budget-steps", budget_steps)
         made = stages.with_steps(made, budget_steps)
     named = {change.partition("=")[0] for change in set}
     asked = engine is not None or "engine" in named
     devices.prepare(made.seeds)
     if not asked and loop.needs_gpu(made):
         where = f"--config {config}" if config is not None else f"--recipe {recipe}"
-        raise UserError(
-            f"{where} needs a GPU, and JAX sees none; use --recipe laptop, or add --engine c, which is slow"
-        )
+        advice = "use --recipe laptop, or add --set engine=c, which is slow"
+        raise UserError(f"{where} needs a GPU, and JAX sees none; {advice}")
     by_recipe = config is None and made.engine == "auto"  # another run's file also says which driver it had
     return loop.resolve_engine(made, driver is None and "driver" not in named and (asked or by_recipe))
 
 
 def check_budget(seconds: float | None) -> None:
     """Refuse an impossible budget, before anything is made."""
-    if seconds is not None and not seconds > 0:
-        raise UserError(f"--budget-seconds is {seconds}; it must be positive")
-
-
-def start_run(config: RunConfig, out: Path | str | None = None, begin_with: Path | str | None = None) -> Run:
-    """Make the folder of a new run; it may begin with what another one has learned."""
-    if str(begin_with).startswith(PREFIX):
-        raise UserError(f"--begin-with {begin_with}: zoo entries keep no critics to go on with; name a run's folder")
-    folder, other = (None if path is None else Path(path) for path in (out, begin_with))
-    return stages.start(config, folder, other)
-
-
-def open_to_resume(path: Path | str, engine: EngineName | None = None) -> Run:
-    """Open a run to go on with it, on its own engine or on another."""
-    return loop.resume(Path(path), engine)
-
-
-def train(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:
-    """Train a run until it is finished, its budget is spent or Ctrl-C is pressed."""
-    check_budget(budget_seconds)
-    return stages.train_run(run, budget_seconds, quiet)
+    if seconds is not None:
+        require_positive("--budget-seconds", seconds)
 
 
 def discover(

@@ -1,4 +1,4 @@
-"""The one exception a user is meant to see."""
+"""The one exception a user is meant to see, and checks that raise it."""
 
 
 class UserError(Exception):
@@ -6,3 +6,27 @@ class UserError(Exception):
 
     The command line prints it and exits with code 2; from Python it is an ordinary exception.
     """
+
+
+def require(ok: bool, message: str) -> None:
+    """Raise `UserError` unless `ok`."""
+    if not ok:
+        raise UserError(message)
+
+
+def require_positive(name: str, value: float) -> None:
+    """Refuse zero and below."""
+    require(value > 0, f"{name} is {value}; it must be positive")
+
+
+def require_at_least(least: int, name: str, value: int) -> None:
+    """Refuse counts that are too small."""
+    require(value >= least, f"{name} is {value}; it must be at least {least}")
+
+
+def require_widths(name: str, widths: tuple[int, ...]) -> None:
+    """Refuse layer widths that are no network."""
+    require(
+        len(widths) >= 1 and all(w >= 1 for w in widths),
+        f"{name} is {list(widths)}; it must be one or more layer widths of at least 1",
+    )

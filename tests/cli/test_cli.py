@@ -60,7 +60,7 @@ BAD = {
     "unknown method": ("--method nosuch", "unknown method 'nosuch'"),
     "unknown variant": ("--method lsd-nosuch", "unknown variant -nosuch of lsd"),
     "unknown recipe": ("--recipe nosuch", "no recipe 'nosuch'"),
-    "no dimensions": ("--skills 0", "--skills is 0"),
+    "no dimensions": ("--skills 0", "skills.size is 0; continuous skills need at least 1 dimension"),
     "negative dimensions": ("--skills -3", " is -3; continuous skills need at least 1 dimension"),
     "one skill": ("--discrete 1", "size is 1"),
     "no skills": ("--discrete 0", "size is 0"),
@@ -128,8 +128,8 @@ def test_unknown_commands_are_refused(refused):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace('"seed"', '"sead"'), "unknown key sead"),
-        (lambda text: text.replace('"discount"', '"gamma"'), "unknown key sac.gamma"),
+        (lambda text: text.replace('"seed"', '"sead"'), "there is no field sead"),
+        (lambda text: text.replace('"discount"', '"gamma"'), "there is no field sac.gamma"),
         (lambda text: text[:40], "not valid JSON"),
         (lambda text: "", "not valid JSON"),
         (lambda text: "[]", "must be an object"),

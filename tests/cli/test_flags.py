@@ -7,9 +7,8 @@ import pytest
 
 from helpers import tiny_config
 from wanderlust import api, cli
-from wanderlust.config import EnvConfig, to_json
+from wanderlust.config import EnvConfig, flat, to_json
 from wanderlust.registry import WORLDS
-from wanderlust.sweeps.grid import flat
 
 
 @pytest.fixture

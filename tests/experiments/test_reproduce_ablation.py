@@ -159,7 +159,7 @@ def test_one_seed_has_no_interval(copy):
         for measure in cell["metrics"].values():
             measure.update(mean=measure["per_seed"][0], ci95=None, per_seed=measure["per_seed"][:1])
     shown = ablation.grid_study(copy / "out", "point")
-    shown.files.json.write_text(json.dumps(results))
+    shown.path(".json").write_text(json.dumps(results))
     text = tables.write_table_and_figures(shown, {})
     assert "±" not in text
     assert "seed 5 with" in text

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from trained import tree
-from wanderlust.config import SkillConfig
+from wanderlust.api import configure
+from wanderlust.config import SkillConfig, flat
 from wanderlust.envs import make_world
 from wanderlust.envs.worlds.point import PointConfig
 from wanderlust.errors import UserError
 from wanderlust.recipes import RECIPES, get_recipe, usual_skills
 from wanderlust.runs.files import ArrayFile
 from wanderlust.runs.run import Run
-from wanderlust.sweeps import grid
-from wanderlust.sweeps.local import shared_config
 from wanderlust.sweeps.tables import amount
 from wanderlust.train import loop
 from wanderlust_experiments import coverage
@@ -67,12 +66,13 @@ def positions(folder, name):
 
 def configs(names, env, recipe, space=None, **options):
     space = space or SkillConfig()
-    shared = shared_config("lsd", env, recipe, space, 2, options.get("steps"), options.get("set", ()))
-    return [coverage.row_config(name, shared, recipe, space, options.get("set", ())) for name in names]
+    changes, discrete = options.get("set", ()), space.size if space.kind == "discrete" else None
+    shared = configure(env, "lsd", None, discrete, None, 2, recipe, set=changes, budget_steps=options.get("steps"))
+    return [coverage.row_config(name, shared, recipe, space, changes) for name in names]
 
 
 def fields(config):
-    return grid.flat(dataclasses.asdict(config))
+    return flat(dataclasses.asdict(config))
 
 
 # --- what is compared ------------------------------------------------------------------------------------------------
@@ -81,12 +81,9 @@ def fields(config):
 def test_the_rows_without_only():
     variants = {f"{method}-{view}" for method in ("diayn", "dads") for view in ("xy", "o", "xyo")} | {"ibol-o"}
     methods = {"lsd", "dads", "diayn", "visr", "vic", "smm", "edl", "aps", "ibol", "metra", "csd"}
-    assert set(coverage._default(coverage.skill_space(None, None))) == methods | variants | {"random"}
-    assert str(coverage.skill_space(None, None)) == "2d"
-    assert str(coverage.skill_space(5, None)) == "5d"
-    discrete = coverage.skill_space(None, 8)
-    assert str(discrete) == "n8"
-    assert set(coverage._default(discrete)) == {"lsd", "dads", "diayn", "vic", "edl", "metra", "csd", "random"}
+    assert set(coverage._default(SkillConfig("continuous", 5))) == methods | variants | {"random"}
+    discrete = {"lsd", "dads", "diayn", "vic", "edl", "metra", "csd", "random"}
+    assert set(coverage._default(SkillConfig("discrete", 8))) == discrete
 
 
 def test_a_row_is_its_methods_recipe_with_the_updates_and_widths_of_lsd():
@@ -255,7 +252,7 @@ def test_the_row_of_random_is_what_uniform_actions_do(done):
 def test_random_actions_move_bodies_too():
     """With an engine that is not compiled."""
     changes = ("env.episode_length=4", "schedule.steps=4")
-    config = shared_config("lsd", "half-cheetah", "laptop", SkillConfig(), 2, None, changes)
+    config = configure("half-cheetah", seeds=2, set=changes)
     assert config.engine == "c"
     played = coverage.play_randomly(config, 30)
     assert (played.obs.shape[:3], played.action.shape) == ((2, 5, 30), (2, 4, 30, 6))
@@ -268,7 +265,7 @@ def test_random_actions_move_bodies_too():
 def test_the_table_and_the_figures(done):
     folder, result, text, files = done
     assert sorted(tree(folder / "out")) == FILES
-    assert sorted(path.name for path in (files.json, files.markdown, *files.figures)) == FILES
+    assert sorted(path.name for path in files) == FILES
     assert (folder / "out" / f"{STEM}.md").read_text() == text
     pictures = [(folder / "out" / name).read_bytes() for name in FILES[2:]]
     assert all(picture.startswith(b"\x89PNG") for picture in pictures)
@@ -438,8 +435,8 @@ def test_the_command_shows_the_table_and_says_which_row_it_is_at(command_line, c
 
 def test_discrete_skills_have_files_of_their_own(tmp_path):
     _, text, files = study(tmp_path, "random", discrete=4, seeds=1)
-    assert files.json == tmp_path / "out/coverage_point_n4.json"
-    assert files.json.is_file()
+    assert files[0] == tmp_path / "out/coverage_point_n4.json"
+    assert files[0].is_file()
     assert "seed 0 with no training" in text
 
 

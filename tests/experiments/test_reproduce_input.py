@@ -25,7 +25,7 @@ from wanderlust_experiments import coverage
         ("coverage --env point --only lsd --only lsd-yz", "unknown variant -yz of lsd"),
         ("coverage --env point --only ablation", "reproduce ablation"),
         ("coverage --env point --skills 2 --discrete 4", "--skills and --discrete exclude each other"),
-        ("coverage --env point --skills 0", "--skills is 0"),
+        ("coverage --env point --skills 0", "skills.size is 0"),
         ("coverage --env point --discrete 1", "skills.size is 1"),
         ("coverage --recipe fast", "needs a GPU, and JAX sees none; use --recipe laptop, or add --set engine=c"),
         ("coverage --env point --seeds 0", "seeds is 0"),

@@ -69,5 +69,5 @@ def test_a_world_of_another_kind_is_stepped_and_ends():
 
 
 def test_it_has_no_friction_cones_to_choose():
-    with pytest.raises(UserError, match="make_vec: unknown key cone"):
+    with pytest.raises(UserError, match="make_vec: there is no field cone"):
         make_vec(f"{__name__}:Slider", 1, cone="elliptic")

@@ -27,7 +27,7 @@ from wanderlust.rl.moments import Moments
 from wanderlust.rl.nets import MLP, Linear
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.runs.run import Run
-from wanderlust.sweeps import local
+from wanderlust.sweeps import grid
 from wanderlust.train import loop, stages
 from wanderlust_experiments import coverage
 
@@ -418,7 +418,7 @@ def test_the_published_numbers():
 
 def test_the_rows_of_the_comparison():
     changes = ("sac.hidden=[8]", "schedule.worlds=4")
-    shared = local.shared_config("lsd", "point", "laptop", SkillConfig(), 1, 200, changes)
+    shared = api.configure("point", set=changes, budget_steps=200)
     row = coverage.row_config("edl", shared, "laptop", SkillConfig(), changes)
     first = stages.earlier(row)
     assert shared.schedule.epochs == 5
@@ -428,7 +428,7 @@ def test_the_rows_of_the_comparison():
     assert row.schedule == dataclasses.replace(shared.schedule, epochs=2)
     assert (first.sac.alpha, row.sac.alpha, first.sac.hidden) == (3.0, 0.3, (8,))
     assert (str(first.skills), str(row.skills)) == ("n4", "n10")
-    assert local.Trained(row, {}).plan == "1 seed, 5 epochs"
+    assert grid.Row(row, {}).plan == "1 seed, 5 epochs"
     smm = coverage.row_config("smm", shared, "laptop", SkillConfig(), changes)
     assert (smm.schedule, str(smm.skills)) == (remembered, "n4")
     sixteen = SkillConfig("discrete", 16)
@@ -437,7 +437,7 @@ def test_the_rows_of_the_comparison():
 
 def test_a_row_of_the_comparison_counts_both_stages(whole, tmp_path):
     shutil.copytree(whole.path, tmp_path / "edl")
-    facts = local.Trained(whole.config, {}).measured(tmp_path / "edl", 20, quiet=True)
+    facts = grid.Row(whole.config, {}).measured(tmp_path / "edl", 20, quiet=True)
     assert (facts["epochs"], facts["env_steps_per_seed"]) == (8, 160)  # of 20 steps and 2 updates
     assert facts["updates_per_seed"] == {"sac": 16, "phi": 8}
     seconds = [run.metrics()[-1]["train_seconds"] for run in stages.runs(whole)]

@@ -16,6 +16,7 @@ import pytest
 from helpers import one_seed_rollout, tiny_config
 from trained import copy_of, tree
 from wanderlust import train
+from wanderlust.api import configure
 from wanderlust.config import (
     RunConfig,
     SacConfig,
@@ -60,7 +61,6 @@ from wanderlust.runs.files import ArrayFile
 from wanderlust.runs.learned import Learned
 from wanderlust.runs.publish import TOLERATED, publish
 from wanderlust.runs.run import Run
-from wanderlust.sweeps.local import shared_config
 from wanderlust.train import loop, stages
 from wanderlust.train.autoreset import drift
 from wanderlust.train.drivers import FusedDriver, SplitDriver
@@ -728,7 +728,7 @@ def test_recipes_assemble(recipe, env):
 
 @pytest.mark.parametrize("name", ["ibol", "ibol-o"])
 def test_in_the_study_of_coverage_both_levels_share_the_steps_of_lsd(name):
-    shared = shared_config("lsd", "point", "laptop", SkillConfig(), 2, 40_000, ())
+    shared = configure("point", seeds=2, budget_steps=40_000)
     row = coverage.row_config(name, shared, "laptop", SkillConfig(), ())
     below = lower(row)
     mine = sum(c.schedule.epochs * c.schedule.collection for c in (row, below))

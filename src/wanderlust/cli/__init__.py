@@ -114,7 +114,7 @@ def _no_such(words: Sequence[str], kind: Any) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """Run a command; bad input ends in one line on stderr and exit code 2."""
-    console = Console(highlight=False, markup=False, emoji=False)  # zoo:ant: is no picture of an ant
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)  # zoo:ant: is no picture of an ant
     try:
         command = _parse((sys.argv[1:] if argv is None else argv) or ["--help"])
         sys.exit(command.run(console))

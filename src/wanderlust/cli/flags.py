@@ -6,7 +6,6 @@ command line names. Neither is imported until it is needed, so that `--help` alo
 
 import dataclasses
 import itertools
-import json
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,15 +37,6 @@ def one_of(commands: Mapping[str, Any], prefix_name: bool = True) -> Any:
     """The type that a parser makes subcommands of."""
     members = (Annotated[kind, subcommand(name, prefix_name=prefix_name)] for name, kind in commands.items())
     return Union[tuple(members)]  # noqa: UP007
-
-
-def as_changes(given: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Values by their dotted names, as `with_changes` reads them."""
-    found = {}
-    for name, value in given.items():
-        nested = isinstance(value, dict)
-        found.update(as_changes(value, f"{prefix}{name}.") if nested else {f"{prefix}{name}": json.dumps(value)})
-    return found
 
 
 def flag_names(kind: Any, prefix: str = "--") -> Iterator[str]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from tyro.conf import UseAppendAction, arg
 
 from wanderlust.cli.reports import OnRun
@@ -41,7 +41,7 @@ class ReachGoals(OnRun):
             how = f"reached in {leg['steps']} steps" if leg["reached"] else f"missed by {leg['distance']:.2f}"
             how += ", and fell" if leg["fell"] else ""
             console.print(f"goal {n} ({place}): {how}")
-        console.print(f"path: {picture}", soft_wrap=True)
+        console.print(f"path: {picture}")
         return 0
 
 
@@ -90,19 +90,18 @@ class Downstream(OnRun):
         result = solve(source, **options)
         folder = result_folder(source, result["task"], result["controller"])
         many = len(result["seeds"]) > 1
-        table = Table(title=f"{result['task']}, at most {result['most']:g}", title_justify="left")
-        table.add_column("controller")
-        table.add_column("return, mean ± 95% interval" if many else "return", justify="right")
+        returns = Column("return, mean ± 95% interval" if many else "return", justify="right")
+        title = f"{result['task']}, at most {result['most']:g}"
+        table = Table("controller", returns, title=title, title_justify="left")
         for name, value in ((self.controller, result["return"]), ("random skills", result["random"])):
             table.add_row(name, f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
-        console.print(table)
+        console.print(table, soft_wrap=False)
         for key, when in (("speed_bound", "over a whole episode"), ("start_bound", "in the first steps, from rest")):
             if bound := result.get(key):
                 console.print(
                     f"{when} skills get {bound['speed']:.3f} a step; {bound['share']:.0%} of the goals lie within that "
-                    f"times the time there is and the radius, {bound['distance']:.1f}: {bound['bound']:.2f}",
-                    soft_wrap=True,
+                    f"times the time there is and the radius, {bound['distance']:.1f}: {bound['bound']:.2f}"
                 )
         for path in (folder / "result.json", *draw_solved(folder)):
-            console.print(f"{'figure' if path.suffix == '.png' else 'result'}: {path}", soft_wrap=True)
+            console.print(f"{'figure' if path.suffix == '.png' else 'result'}: {path}")
         return 0

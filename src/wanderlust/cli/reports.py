@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
 from wanderlust.config import EngineName
@@ -39,13 +39,12 @@ class OnRun:
 
         run = open_run(self.run_folder, self.out)
         devices.prepare(seeds(run))
-        console.print(describe_engine(run.config.env, self.engine), soft_wrap=True)
+        console.print(describe_engine(run.config.env, self.engine))
         return run
 
 
-def refuse(given: list[str], allowed: set[str], why: str) -> None:
+def refuse(extra: list[str], why: str) -> None:
     """Refuse flags that another flag excludes."""
-    extra = [name for name in given if name not in allowed]
     if extra:
         named = {"env": "ENV", "bonus": "--with"}
         flags = ", ".join(named.get(name, f"--{name.replace('_', '-')}") for name in extra)
@@ -59,29 +58,21 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
 
     config = run.config
     seeds = f"seed {config.seed}" if config.seeds == 1 else f"{config.seeds} seeds"
-    console.print(
-        f"{config.name}, recipe {config.recipe}, {seeds}, on {devices.describe()}; run folder: {run.path}",
-        soft_wrap=True,
-    )
+    console.print(f"{config.name}, recipe {config.recipe}, {seeds}, on {devices.describe()}; run folder: {run.path}")
     outcome = api.train(run, budget_seconds)
+    resume = f"continue with: {_program()} discover --resume {_quoted(run)}"
     if outcome.reason == "interrupted":
         where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
-        console.print(
-            f"stopped at {where} and saved; continue with: {_program()} discover --resume {_quoted(run)}",
-            soft_wrap=True,
-        )
+        console.print(f"stopped at {where} and saved; {resume}")
         return EXIT_INTERRUPTED
     if outcome.reason == "budget":
-        console.print(
-            f"budget spent at epoch {outcome.epoch}; continue with: {_program()} discover --resume {_quoted(run)}",
-            soft_wrap=True,
-        )
+        console.print(f"budget spent at epoch {outcome.epoch}; {resume}")
     report_evaluation(console, run, 200, 0, config.engine)
     console.print("try next:")
     if goals := _to_goals(run):
-        console.print(f"  {_program()} {goals}", soft_wrap=True)
+        console.print(f"  {_program()} {goals}")
     if config.env.name == "point":
-        console.print(f"  {_program()} discover point --discrete 16 --seeds 4", soft_wrap=True)
+        console.print(f"  {_program()} discover point --discrete 16 --seeds 4")
     else:
         faster = " --recipe fast" if config.engine == "c" and devices.has_gpu() else ""
         console.print(f"  {_program()} discover {config.env.name} --discrete 16{faster} --budget-seconds 1800")
@@ -92,13 +83,12 @@ def _to_goals(run: Any) -> str | None:
     """The command that takes these skills to goals, if there is one."""
     from wanderlust.downstream.tasks import TASKS, GoalTask
     from wanderlust.registry import METHODS
+    from wanderlust.runs.publish import example_goals
 
-    method, env = METHODS.get(run.config.method.name), run.config.env.name
-    if method.goal_rule is not None:
-        goals = "--goal 12 --goal -5" if env == "half-cheetah" else "--goal 12 4 --goal -5 9"
+    if goals := example_goals(run.config):
         return f"reach {_quoted(run)} {goals}"
-    tasks = [task.name for task in TASKS.values() if isinstance(task, GoalTask) and task.env == env]
-    if method.plans and tasks:
+    tasks = [task.name for task in TASKS.values() if isinstance(task, GoalTask) and task.env == run.config.env.name]
+    if METHODS.get(run.config.method.name).plans and tasks:
         return f"downstream {_quoted(run)} --task {tasks[0]} --controller mppi"
     return None
 
@@ -117,34 +107,22 @@ def _program() -> str:
 def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engine: EngineName = "auto") -> None:
     """Evaluate, draw, and show both."""
     from wanderlust.evaluation.evaluate import evaluate
-    from wanderlust.report.plots import draw_phi, draw_run, draw_trajectories
+    from wanderlust.evaluation.metrics import MEASURES
+    from wanderlust.report.plots import draw_run
 
     result = evaluate(run, episodes, seed, engine)
-    # a zoo entry has no learning curve
-    figures = [draw_trajectories(run.results), draw_phi(run.results)] if run.entry else draw_run(run.path)
+    figures = draw_run(run.results, learned=not run.entry)
     many = len(result["seeds"]) > 1
     before = f", and {result['env_steps_before']:,} before it began" if result["env_steps_before"] else ""
     title = f"{result['name']} after {result['env_steps']:,} steps per seed{before}"
-    table = Table(title=title, title_justify="left")
-    table.add_column("measure")
-    table.add_column("mean ± 95% interval" if many else "value", justify="right")
+    numbers = Column("mean ± 95% interval" if many else "value", justify="right")
+    table = Table("measure", numbers, title=title, title_justify="left")
     for name, value in result["metrics"].items():
         table.add_row(MEASURES[name], f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
-    console.print(table)
+    console.print(table, soft_wrap=False)
     for which, counts in zip(result["seeds"], result.get("kinds", {}).get("counts", []), strict=False):
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        console.print(f"what the skills of seed {which} do: {kinds}", soft_wrap=True)
-    console.print(f"evaluation: {run.evaluation / 'evaluation.json'}", soft_wrap=True)
+        console.print(f"what the skills of seed {which} do: {kinds}")
+    console.print(f"evaluation: {run.evaluation / 'evaluation.json'}")
     for figure in figures:
-        console.print(f"figure: {figure}", soft_wrap=True)
-
-
-MEASURES = {
-    "coverage_mode": "bins covered, mode actions",
-    "coverage_sampled": "bins covered, sampled actions",
-    "travelled": "||s_T - s_0||, normalised",
-    "distance": "distance travelled on the plane",
-    "survived": "steps survived, mean",
-    "survived_median": "steps survived, median",
-    "alignment": "cosine of phi(s_T) - phi(s_0) and z",
-}
+        console.print(f"figure: {figure}")

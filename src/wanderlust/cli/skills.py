@@ -1,18 +1,18 @@
 """Commands that make skills, look at them and pass them on: discover, evaluate, export, publish, replay, list."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from tyro.conf import Positional, UseAppendAction, arg
 
-from wanderlust.cli.flags import as_changes
 from wanderlust.cli.reports import EXIT_BROKEN, OnRun, refuse, report_evaluation, train_and_report
 from wanderlust.cli.studies import ITEMS
-from wanderlust.config import EngineName
+from wanderlust.config import EngineName, flat, require_at_least
 from wanderlust.errors import UserError
 
 
@@ -65,21 +65,21 @@ class Discover:
     def run(self, console: Console) -> int:
         from wanderlust import api
 
-        typed = as_changes(self.changes)
+        typed = flat(self.changes)
         plain = [field for field in dataclasses.fields(self) if field.name != "changes"]
         given = [*(field.name for field in plain if getattr(self, field.name) != field.default), *typed]
         if self.config is not None:
             decided = {"env", "method", "bonus", "skills", "discrete", "recipe"}
-            refuse(given, set(given) - decided, "--config decides what is learned and how")
+            refuse([name for name in given if name in decided], "--config decides what is learned and how")
         api.check_budget(self.budget_seconds)
         if self.resume is not None:
             allowed = {"resume", "budget_seconds", "engine"}
-            refuse(given, allowed, "--resume continues a run as it was configured")
+            refuse([name for name in given if name not in allowed], "--resume continues a run as it was configured")
             run = api.open_to_resume(self.resume, self.changes.get("engine"))
         else:
             elsewhere = ("out", "begin_with", "resume", "budget_seconds", "set")
             options = {field.name: getattr(self, field.name) for field in plain if field.name not in elsewhere}
-            changes = (*self.set, *(f"{name}={value}" for name, value in typed.items()))
+            changes = (*self.set, *(f"{name}={json.dumps(value)}" for name, value in typed.items()))
             run = api.start_run(api.configure(**options, set=changes), self.out, self.begin_with)
         return train_and_report(console, run, self.budget_seconds)
 
@@ -99,8 +99,7 @@ class Evaluate(OnRun):
     """Seed of the skills and starts that are tried."""
 
     def run(self, console: Console) -> int:
-        if self.episodes < 1:
-            raise UserError(f"--episodes is {self.episodes}; it must be at least 1")
+        require_at_least(1, "--episodes", self.episodes)
         if not 0 <= self.seed < 2**31:
             raise UserError(f"--seed is {self.seed}; it must be in [0, 2^31)")
         report_evaluation(console, self.opened(console), self.episodes, self.seed, self.engine)
@@ -135,7 +134,7 @@ class Export:
         devices.prepare(source.config.seeds)
         files, card = export_onnx(source, self.seed, self.out)
         for path in files:
-            console.print(f"written: {path} ({path.stat().st_size / 1e6:.2f} MB)", soft_wrap=True)
+            console.print(f"written: {path} ({path.stat().st_size / 1e6:.2f} MB)")
         if card["phi"] is None:
             console.print(f"no phi.onnx: {card['method']} has no map of states")
         checked = card["checked"]
@@ -143,8 +142,7 @@ class Export:
         others = ", ".join(f"{name} {x:.1e}" for name, x in away.items() if name != "action")
         console.print(
             f"ONNX Runtime and JAX differ over {checked['observations']:,} observations by at most: "
-            f"action {away['action']:.1e}; as shares of their size: {others}",
-            soft_wrap=True,
+            f"action {away['action']:.1e}; as shares of their size: {others}"
         )
         return 0
 
@@ -176,8 +174,8 @@ class Publish:
         run = api.Run.open(self.run_folder)
         devices.prepare(run.config.seeds)
         folder, facts = publish(run, self.name, self.seed, self.zoo, self.replace)
-        console.print(f"zoo:{self.name}: {facts['summary']}; {facts['bytes'] / 1e6:.2f} MB", soft_wrap=True)
-        console.print(f"card: {folder / 'card.md'}", soft_wrap=True)
+        console.print(f"zoo:{self.name}: {facts['summary']}; {facts['bytes'] / 1e6:.2f} MB")
+        console.print(f"card: {folder / 'card.md'}")
         return 0
 
 
@@ -206,9 +204,9 @@ class ReplayStep:
         origin = broken.origin
         asked = self.engine != "auto"
         engine: EngineName = self.engine if asked else "jax" if origin.engine == "jax" else "c"
-        console.print(f"{origin.env.name}, before epoch {origin.epoch}, on the engine {origin.engine}", soft_wrap=True)
+        console.print(f"{origin.env.name}, before epoch {origin.epoch}, on the engine {origin.engine}")
         why = "asked for" if asked else "it shows every physics step"
-        console.print(describe_engine(origin.env, engine, why), soft_wrap=True)
+        console.print(describe_engine(origin.env, engine, why))
         survived = True
         for world in files.replay(broken, engine):
             console.print(f"seed {world.seed}:")
@@ -219,10 +217,10 @@ class ReplayStep:
                 for n, step in enumerate(world.substeps, 1):
                     numbers = (f"{step.speed:.4g}", f"{step.acceleration:.4g}", str(step.contacts), str(step.rows))
                     table.add_row(str(n), *numbers, ", ".join(step.warnings))
-                console.print(table)
+                console.print(table, soft_wrap=False)
             after = f" after physics step {len(world.substeps)}" if world.substeps else ""
             verdict = "survives the step: its state is finite" if world.finite else f"breaks down: not finite{after}"
-            console.print(f"{verdict}; {world.overflow}" if world.overflow else verdict, soft_wrap=True)
+            console.print(f"{verdict}; {world.overflow}" if world.overflow else verdict)
             survived = survived and world.finite
         return 0 if survived else EXIT_BROKEN
 
@@ -261,10 +259,9 @@ class List:
         for title, entries in sections:
             if not entries:
                 continue
-            table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
-            table.add_column(no_wrap=True, style="bold")
-            table.add_column()
+            names = Column(no_wrap=True, style="bold")
+            table = Table(names, "", title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
             for name, text in entries.items():
                 table.add_row(name, text)
-            console.print(table)
+            console.print(table, soft_wrap=False)
         return 0

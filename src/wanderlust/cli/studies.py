@@ -10,6 +10,7 @@ from tyro.conf import UseAppendAction, arg
 
 from wanderlust.cli.flags import one_of
 from wanderlust.cli.reports import EXIT_BROKEN
+from wanderlust.config import require_at_least
 from wanderlust.errors import UserError
 
 
@@ -35,11 +36,10 @@ class PointGoals:
     def run(self, console: Console) -> int:
         from wanderlust_experiments import point_goals
 
-        if self.seeds < 1:
-            raise UserError(f"--seeds is {self.seeds}; it must be at least 1")
+        require_at_least(1, "--seeds", self.seeds)
         result, text = point_goals.reproduce(self.out, self.work, self.seeds, self.set, self.only)
-        console.print(text, soft_wrap=True)
-        console.print(f"written: {self.out / 'point_goals.json'}, {self.out / 'point_goals.md'}", soft_wrap=True)
+        console.print(text)
+        console.print(f"written: {self.out / 'point_goals.json'}, {self.out / 'point_goals.md'}")
         console.print(f"this command took {result['this_command_seconds'] / 60:.1f} min")
         return 0
 
@@ -114,10 +114,10 @@ class CoverageStudy(Comparison):
         return _show(console, *coverage.reproduce(**self.options()))
 
 
-def _show(console: Console, result: dict[str, Any], text: str, files: object) -> int:
+def _show(console: Console, result: dict[str, Any], text: str, files: tuple[Path, ...]) -> int:
     """Print the table of a comparison, and where it is."""
-    console.print(text, soft_wrap=True)
-    console.print(f"written: {files}", soft_wrap=True)
+    console.print(text)
+    console.print(f"written: {', '.join(map(str, files))}")
     return EXIT_BROKEN if result["failed"] else 0
 
 
@@ -191,8 +191,8 @@ class Bench:
             None if self.only == "all" else self.only,
             keep=keep,
         )
-        console.print(speed.table(result))
+        console.print(speed.table(result), soft_wrap=False)
         for name, why in result["missing"].items():
-            console.print(f"{name}: {why}", soft_wrap=True)
-        console.print(f"written: {self.out or speed.default_path(result)}", soft_wrap=True)
+            console.print(f"{name}: {why}")
+        console.print(f"written: {self.out or speed.default_path(result)}")
         return 0

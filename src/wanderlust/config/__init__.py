@@ -1,7 +1,6 @@
 """The configuration of a run: dataclasses, their checks, JSON in and out."""
 
-from wanderlust.config.checks import require, require_at_least, require_positive
-from wanderlust.config.reading import build, from_json, to_json, with_changes
+from wanderlust.config.reading import build, flat, from_json, to_json, with_changes
 from wanderlust.config.run import (
     DriverName,
     EngineName,
@@ -17,6 +16,7 @@ from wanderlust.config.run import (
     Variant,
     method_config,
 )
+from wanderlust.errors import require, require_at_least, require_positive
 
 __all__ = [
     "DriverName",
@@ -32,6 +32,7 @@ __all__ = [
     "StagedConfig",
     "Variant",
     "build",
+    "flat",
     "from_json",
     "method_config",
     "require",

@@ -7,9 +7,8 @@ import types
 import typing
 from typing import Any, Literal, TypeVar
 
-from wanderlust.config.checks import require
 from wanderlust.config.run import EnvConfig, MethodConfig
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, require
 from wanderlust.registry import METHODS, WORLDS, Registry
 
 T = TypeVar("T")
@@ -41,16 +40,22 @@ def with_changes(config: T, changes: tuple[str, ...]) -> T:
             value = json.loads(text)
         except (ValueError, RecursionError):
             value = text
-        *parents, last = path.split(".")
+        *sections, field = path.split(".")
         node: Any = data
-        for i, key in enumerate([*parents, last]):
-            if not isinstance(node, dict) or key not in node:
-                known = f"; known here: {', '.join(node)}" if isinstance(node, dict) else ""
-                raise UserError(f"--set {change}: there is no field {'.'.join([*parents, last][: i + 1])}{known}")
-            if i < len(parents):
-                node = node[key]
-        node[last] = value
+        for section in sections:
+            if not isinstance(node.get(section), dict):
+                node[section] = {}  # which `build` refuses
+            node = node[section]
+        node[field] = value
     return build(type(config), data, f"--set {' '.join(changes)}") if changes else config
+
+
+def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The fields of a configuration, given as a dictionary, by their dotted names."""
+    found = {}
+    for key, value in config.items():
+        found.update(flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    return found
 
 
 _REGISTRIES: dict[Any, Registry] = {EnvConfig: WORLDS, MethodConfig: METHODS}
@@ -83,7 +88,7 @@ def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
         fields = {f.name: f for f in dataclasses.fields(kind)}
         for key in data:
             name = f"{path}.{key}" if path else key
-            require(key in fields, f"{where}: unknown key {name}; known here: {', '.join(fields)}")
+            require(key in fields, f"{where}: there is no field {name}; known here: {', '.join(fields)}")
         for name, field in fields.items():
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             require(name in data or not required, f"{where}: missing key {f'{path}.{name}' if path else name}")

@@ -7,7 +7,7 @@ environment and a method may have a class of their own, which the registry finds
 import dataclasses
 from typing import Any, Literal
 
-from wanderlust.config.checks import require, require_at_least, require_positive, require_widths
+from wanderlust.errors import require, require_at_least, require_positive, require_widths
 from wanderlust.registry import METHODS
 
 DriverName = Literal["fused", "split"]

@@ -73,13 +73,10 @@ def learn(given: ControllerSetup, begun: SavedController, quiet: bool) -> SavedC
             rows.append({"epoch": epoch, "env_steps": steps, "seconds": seconds})
             rows[-1] |= {name: x.tolist() for name, x in values.items()}
             controllers = jax.device_get(hierarchy.controllers(learner, training))
-            first = now is begun
             now = now._replace(epoch=epoch, steps=steps, seconds=seconds, controllers=controllers, training=training)
             write_atomic(given.folder / "curve.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
             save(given.folder / CONTROLLER, now)
             line.update(epoch, f"{steps:,} steps per seed  return {values['return'].mean():.2f}")
-            if first:
-                line.restart(epoch)
             if pressed() and epoch < setting.epochs:
                 pause(given.folder / TRAINING, now)
                 raise KeyboardInterrupt(

@@ -7,6 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit  # scipy.stats takes most of a second to import
 
+MEASURES = {
+    "coverage_mode": "bins of 1 x 1 covered, mode actions",
+    "coverage_sampled": "bins of 1 x 1 covered, sampled actions",
+    "travelled": "‖s_T - s_0‖, normalised, mode actions",
+    "distance": "distance from start to end on the plane, mode actions",
+    "survived": "steps survived, mode actions",
+    "survived_median": "steps survived, median, mode actions",
+    "alignment": "cosine of phi(s_T) - phi(s_0) and z, mode actions",
+}
+"""What an evaluation measures, by the names in evaluation.json."""
+
 
 def coverage(positions: NDArray[np.floating], bin_size: float = 1.0) -> int:
     """How many bins of the plane (or line) any of the positions [..., dims] falls into; bins align at zero.

@@ -1,7 +1,6 @@
 """Figures, drawn from the files of a run and from nothing else."""
 
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.patches import Circle
 from numpy.typing import NDArray
 
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import summarise
-from wanderlust.runs.files import ArrayFile, read_rows, read_text, write_atomic
+from wanderlust.runs.files import ArrayFile, read_object, read_rows, write_atomic
 
 MOST_PANELS = 8
 """Seeds shown side by side in one figure."""
 
 
-def draw_run(run: Path) -> list[Path]:
-    """Every figure of an evaluated run."""
-    return [draw_trajectories(run), draw_phi(run), draw_learning_curve(run)]
+def draw_run(run: Path, learned: bool = True) -> list[Path]:
+    """Every figure of an evaluated run; one that was not `learned` there, a zoo entry, has no learning curve."""
+    return [draw_trajectories(run), draw_phi(run), *([draw_learning_curve(run)] if learned else [])]
 
 
 def draw_trajectories(run: Path, to: Path | None = None, seed: int | None = None) -> Path:
@@ -83,8 +83,8 @@ def draw_learning_curve(run: Path) -> Path:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     for axes, name in zip(figure.subplots(1, 2), ("coverage", "reward"), strict=True):
         show_mean(axes, steps, [row[name] for row in rows])
-        axes.set_xlabel("environment steps per seed")
-        axes.set_ylabel("bins covered by 200 random skills" if name == "coverage" else "intrinsic reward per step")
+        measure = "bins covered by 200 random skills" if name == "coverage" else "intrinsic reward per step"
+        axes.set(xlabel="environment steps per seed", ylabel=measure)
         axes.grid(alpha=0.3)
     seeds = len(rows[0]["coverage"])
     figure.suptitle(f"{_evaluation(run)['name']}, {seeds} seed{'s, mean and 95% interval' if seeds > 1 else ''}")
@@ -93,8 +93,7 @@ def draw_learning_curve(run: Path) -> Path:
 
 def draw_reach(run: Path) -> Path:
     """The path to the goals of the last `wanderlust reach`."""
-    where = run / "reach" / "reach.json"
-    facts = json.loads(read_text(where, "the path to draw"))
+    facts = read_object(run / "reach" / "reach.json", "the path to draw")
     path = np.array(facts["path"])
     on_a_line = path.shape[-1] == 1
     if on_a_line:  # the other axis is time
@@ -113,12 +112,11 @@ def draw_reach(run: Path) -> Path:
             axes.axvspan(goal[0] - facts["radius"], goal[0] + facts["radius"], color=colour, alpha=0.15)
             goal = [goal[0], used]
         else:
-            axes.add_patch(matplotlib.patches.Circle(goal, facts["radius"], color=colour, alpha=0.3))
+            axes.add_patch(Circle(goal, facts["radius"], color=colour, alpha=0.3))
         axes.annotate(str(n), goal, ha="left", va="bottom", xytext=(7, 7), textcoords="offset points")
     axes.autoscale_view()
     if on_a_line:
-        axes.set_xlabel("x")
-        axes.set_ylabel("step")
+        axes.set(xlabel="x", ylabel="step")
     else:
         axes.set_aspect("equal", adjustable="datalim")
     axes.grid(alpha=0.3)
@@ -137,7 +135,7 @@ def draw_solved(folder: Path) -> list[Path]:
 
 def draw_returns(folder: Path) -> Path:
     """What a controller earned while it learned, over environment steps, and what random skills earn."""
-    rows, facts = read_rows(folder / "curve.jsonl"), _result(folder)
+    rows, facts = read_rows(folder / "curve.jsonl"), read_object(folder / "result.json", "the result to draw")
     figure = Figure(figsize=(5.6, 3.8), layout="constrained")
     axes = figure.subplots()
     show_mean(axes, [row["env_steps"] for row in rows], [row["return"] for row in rows])
@@ -146,8 +144,7 @@ def draw_returns(folder: Path) -> Path:
     for key, style, label in (("speed_bound", "-.", "bound at mean speed"), ("start_bound", "--", "bound from rest")):
         if key in facts:
             axes.axhline(facts[key]["bound"], color="tab:green", linestyle=style, linewidth=1, label=label)
-    axes.set_xlabel("environment steps per seed")
-    axes.set_ylabel("return")
+    axes.set(xlabel="environment steps per seed", ylabel="return")
     axes.grid(alpha=0.3)
     axes.legend(loc="best", fontsize=8)
     axes.set_title(_solved_title(facts), fontsize=10)
@@ -156,7 +153,7 @@ def draw_returns(folder: Path) -> Path:
 
 def draw_played(folder: Path) -> Path:
     """Where bodies went in a few episodes of each seed; each has a colour, which its goals share."""
-    data, facts = ArrayFile(folder / "paths.safetensors"), _result(folder)
+    data, facts = ArrayFile(folder / "paths.safetensors"), read_object(folder / "result.json", "the result to draw")
     position, entries = data.read("position"), data.read("entries")
     figure, panels = _panels(position.shape[1])
     colours = np.asarray(matplotlib.colormaps["tab20"](np.arange(position.shape[2])))
@@ -165,19 +162,13 @@ def draw_played(folder: Path) -> Path:
         if data.about["goals"] == "1":
             for episode, colour in enumerate(colours):
                 for goal in np.unique(entries[:, i, episode], axis=0):
-                    axes.add_patch(
-                        matplotlib.patches.Circle(goal, float(data.about["radius"]), color=colour, alpha=0.3)
-                    )
+                    axes.add_patch(Circle(goal, float(data.about["radius"]), color=colour, alpha=0.3))
             axes.autoscale_view()
         axes.set_title(f"seed {facts['seeds'][i]}: {facts['return']['per_seed'][i]:.2f}", fontsize=9)
     figure.suptitle(f"{_solved_title(facts)}{_of(np.swapaxes(position, 0, 1))}", fontsize=10)
     figure.supxlabel("x")
     figure.supylabel("y" if position.shape[-1] > 1 else "time")
     return _save(figure, folder / "paths.png")
-
-
-def _result(folder: Path) -> Any:
-    return json.loads(read_text(folder / "result.json", "the result to draw"))
 
 
 def _solved_title(facts: Any) -> str:
@@ -211,7 +202,7 @@ def skill_colours(skill: NDArray[np.floating], kind: str) -> NDArray[np.floating
 
 
 def _evaluation(run: Path) -> Any:
-    return json.loads(read_text(run / "evaluation" / "evaluation.json", "the run's evaluation"))
+    return read_object(run / "evaluation" / "evaluation.json", "the run's evaluation")
 
 
 def _panels(count: int) -> tuple[Figure, list[Axes]]:

@@ -1,9 +1,10 @@
 """The live line of a long command."""
 
+import datetime
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -21,9 +22,9 @@ class Progress:
     total: int
     unit: str
     console: Console
-    live: Live | None = None
-    started: float = field(default_factory=time.monotonic)
-    first: int = 0
+    live: Live | None
+    done: int
+    since: float = field(default_factory=time.monotonic)
     _last_plain: float = 0.0
 
     def note(self, text: str) -> None:
@@ -31,43 +32,25 @@ class Progress:
         if self.live is not None:
             self.live.update(Text(text, no_wrap=True, overflow="ellipsis"))
         else:
-            self.console.print(text, soft_wrap=True, highlight=False)
-
-    def restart(self, done: int) -> None:
-        """Measure the pace from here on: what came before was preparation."""
-        self.started, self.first = time.monotonic(), done
+            self.console.print(text)
 
     def update(self, done: int, facts: str, left: float | None = None) -> None:
-        """Show how far it is, some facts, and the time left (from the pace so far, or a nearer limit)."""
-        elapsed = time.monotonic() - self.started
-        pace = elapsed / max(done - self.first, 1)
-        remaining = (self.total - done) * pace
+        """Show how far it is, some facts, and the time left (at the pace since the last update, or a nearer limit)."""
+        now = time.monotonic()
+        remaining = (self.total - done) * (now - self.since) / max(done - self.done, 1)
+        self.since, self.done = now, done
         if left is not None:
             remaining = min(remaining, max(left, 0.0))
-        line = f"{self.unit} {done:,}/{self.total:,}  {facts}  {clock(remaining)} left"
-        if self.live is not None:
-            self.live.update(Text(line, no_wrap=True, overflow="ellipsis"))
-        elif time.monotonic() - self._last_plain >= PLAIN_INTERVAL or done >= self.total:
-            self._last_plain = time.monotonic()
-            self.console.print(line, soft_wrap=True, highlight=False)
+        if self.live is not None or now - self._last_plain >= PLAIN_INTERVAL or done >= self.total:
+            self._last_plain = now
+            clock = datetime.timedelta(seconds=round(remaining))
+            self.note(f"{self.unit} {done:,}/{self.total:,}  {facts}  {clock} left")
 
 
 @contextmanager
 def progress(total: int, unit: str, first: int = 0, quiet: bool = False) -> Iterator[Progress]:
     """A progress line for a piece of work that goes from `first` to `total`."""
-    console = Console(file=sys.stderr, quiet=quiet)
-    if console.is_terminal and not quiet:
-        with Live(console=console, transient=False, refresh_per_second=8) as live:
-            yield Progress(total, unit, console, live, first=first)
-    else:
-        yield Progress(total, unit, console, first=first)
-
-
-def clock(seconds: float) -> str:
-    """A duration as a person reads it."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    console = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+    shown = Live(console=console, refresh_per_second=8) if console.is_terminal and not quiet else nullcontext()
+    with shown as live:
+        yield Progress(total, unit, console, live, first)

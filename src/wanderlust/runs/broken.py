@@ -18,6 +18,7 @@ from wanderlust.envs import MujocoWorld, WorldState, make_engine, make_world
 from wanderlust.envs.base import sane
 from wanderlust.envs.substeps import Substep, substeps
 from wanderlust.errors import UserError
+from wanderlust.runs.checkpoints import read_tree
 from wanderlust.runs.files import ArrayFile, write_arrays
 
 FORMAT = "wanderlust-broken-2"
@@ -58,30 +59,15 @@ class Broken:
                 "epoch-00000040.safetensors"
             )
         origin = from_json(Origin, file.about["origin"], str(path))
-        shapes = file.shapes()
-        count = (shapes.get("seed") or (0,))[0]
         world = make_world(origin.env)
+        count = max((1, *file.shapes().get("seed", ())))  # a file of none does not fit
         state = jax.eval_shape(world.initial, jax.random.key(0))
-        expected = {
-            "seed": (np.int32, (count,)),
-            "physics": (np.float32, (count, state.physics.size)),
-            "action": (np.float32, (count, world.spec.action_dim)),
+        form = {
+            "seed": jax.ShapeDtypeStruct((count,), np.int32),
+            "physics": jax.ShapeDtypeStruct((count, state.physics.size), np.float32),
+            "action": jax.ShapeDtypeStruct((count, world.spec.action_dim), np.float32),
         }
-        arrays = {}
-        for name, (kind, shape) in expected.items():
-            if count < 1 or shapes.get(name) != shape:
-                raise UserError(
-                    f"{path} is damaged: {name} has shape {shapes.get(name)}; {origin.env.name} has {shape}"
-                )
-            arrays[name] = file.read(name)
-            if arrays[name].dtype != kind:
-                raise UserError(f"{path} is damaged: {name} is of type {arrays[name].dtype}")
-        return Broken(origin, **arrays)
-
-    def worlds(self) -> Iterator[tuple[int, WorldState, NDArray[np.float32]]]:
-        """Seed, state and action of each."""
-        for k, seed in enumerate(self.seed):
-            yield int(seed), WorldState(jnp.asarray(self.physics[k]), jnp.zeros(0)), self.action[k]
+        return Broken(origin, **jax.device_get(read_tree(file, form)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,9 +90,9 @@ def replay(broken: Broken, engine: EngineName) -> Iterator[Replayed]:
     world = make_world(broken.origin.env)
     stepper = make_engine(world, engine)
     if isinstance(world, MujocoWorld) and stepper.name == "c":
-        for seed, state, action in broken.worlds():
-            seen = substeps(world, state, action)
-            yield Replayed(seed, seen[-1].finite, tuple(seen))
+        for seed, physics, action in zip(broken.seed, broken.physics, broken.action, strict=True):
+            seen = substeps(world, WorldState(jnp.asarray(physics), jnp.zeros(0)), action)
+            yield Replayed(int(seed), seen[-1].finite, tuple(seen))
         return
     step = jax.jit(stepper.step) if stepper.compiles else stepper.step
     after = step(WorldState(jnp.asarray(broken.physics), jnp.zeros((len(broken.seed), 0))), jnp.asarray(broken.action))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wanderlust.evaluation.metrics import MEASURES
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import FORMAT, PREFIX, one_line
 
@@ -14,13 +15,8 @@ PROBES = 1000
 """Observations over which the deviation of the stored weights is measured."""
 LONGEST_CELL = 2000
 """Characters in a cell of a card: whole commands; what a stranger may have put there is cut off."""
-MEASURES = {
-    "coverage_mode": "bins of 1 x 1 covered, mode actions",
-    "coverage_sampled": "bins of 1 x 1 covered, sampled actions",
-    "travelled": "‖s_T - s_0‖, normalised, mode actions",
-    "distance": "distance from start to end on the plane, mode actions",
-    "survived": "steps survived, mode actions",
-}
+ON_CARD = ("coverage_mode", "coverage_sampled", "travelled", "distance", "survived")
+"""Measures of the evaluation that a card repeats."""
 
 
 def facts_of(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,7 +24,7 @@ def facts_of(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str
     config = run.config
     made_by = run.provenance()
     last: dict[str, Any] = ([row for row in run.metrics() if row["epoch"] <= epoch] or [{}])[-1]
-    per_seed = {measure: evaluation["metrics"][measure]["per_seed"] for measure in MEASURES}
+    per_seed = {measure: evaluation["metrics"][measure]["per_seed"] for measure in ON_CARD}
     skills = f"{config.skills.size}{'-D' if config.skills.kind == 'continuous' else ' discrete'} skills"
     changing = f", another every {config.schedule.hold} steps in training" if config.schedule.hold else ""
     made = f"by {config.rewards}{changing}, recipe {config.recipe}"
@@ -71,8 +67,8 @@ def _beginning(before: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The run before, with whose networks this one began, if there was one; and the one before that."""
     if before is None:
         return None
-    told = {**before, "command": without_folders(before.get("command") or "")}
-    return told | {"began_with": _beginning(before["began_with"])} if "began_with" in before else told
+    command, earlier = without_folders(before.get("command") or ""), _beginning(before.get("began_with"))
+    return {**before, "command": command, "began_with": earlier}
 
 
 def without_folders(command: str) -> str:
@@ -119,10 +115,7 @@ def render(facts: Mapping[str, Any], goal: str) -> str:
     }
     head = ["measure", "this seed", *(["mean of all seeds"] if several else [])]
     means = facts["mean_of_seeds"]
-    measures = [
-        [label, _number(facts["metrics"][m]), *([_number(means[m])] if several else [])]
-        for m, label in MEASURES.items()
-    ]
+    measures = [[MEASURES[m], _number(facts["metrics"][m]), *([_number(means[m])] if several else [])] for m in ON_CARD]
     stored, deviation = facts["stored"], facts["deviation"]
     network = next((f", the method's network in {kind}" for name, kind in stored.items() if name != "policy"), "")
     lines = [

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import json
 import os
-import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -45,26 +44,22 @@ def staging(target: Path, inside: Path) -> Iterator[Path]:
     What is left of it is removed, and so is `inside` if it was made for this and stayed empty. A failure of the disk
     is one line that names `target`.
     """
-    made = not inside.exists()
-    try:
-        inside.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=inside, prefix=f".{target.name}."))
+    with _explained(target):
+        made = not inside.exists()
         try:
-            folder.chmod(0o755)
-            yield folder
+            inside.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=inside, prefix=f".{target.name}.", ignore_cleanup_errors=True) as name:
+                os.chmod(name, 0o755)
+                yield Path(name)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    except OSError as error:
-        raise UserError(f"cannot write to {target}: {error.strerror}") from None
-    finally:
-        if made:
-            with contextlib.suppress(OSError):
-                inside.rmdir()
+            if made:
+                with contextlib.suppress(OSError):
+                    inside.rmdir()
 
 
 def check_writable(folder: Path) -> None:
     """Refuse a folder in which nothing can be written, before work is put into what should go there."""
-    with _explained(folder, 0):
+    with _explained(folder):
         # folders that are missing are made when there is something to put there
         there = next(place for place in (folder, *folder.parents) if place.exists())
         tempfile.TemporaryFile(dir=there).close()
@@ -187,13 +182,12 @@ def _finite(data: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _explained(path: Path, size: int) -> Iterator[None]:
+def _explained(path: Path, size: int = 0) -> Iterator[None]:
     """Turn a failed write into one line that says what to do."""
     try:
         yield
     except OSError as error:
-        if error.errno == errno.ENOSPC:
-            message = f"no space left on the disk of {path} ({size / 1e6:.1f} MB needed); free some and run again"
-        else:
-            message = f"cannot write {path}: {error.strerror or error}"
-        raise UserError(message) from error
+        if error.errno != errno.ENOSPC:
+            raise UserError(f"cannot write to {path}: {error.strerror or error}") from error
+        needed = f" ({size / 1e6:.1f} MB needed)" if size else ""
+        raise UserError(f"no space left on the disk of {path}{needed}; free some and run again") from error

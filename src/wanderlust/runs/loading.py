@@ -1,6 +1,7 @@
 """Learned skills, ready to use: what `wanderlust.load` gives back."""
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,17 +64,15 @@ class Skills:
 
     def nearest(self, z: ArrayLike) -> NDArray[np.float32]:
         """The skills nearest to any vectors `z`: of length 1 where all skills are, one-hot rows for discrete ones."""
-        batch, single = self._batch(z, self.skill_dim, "z")
-        return _unbatch(self._nearest(batch), single)
+        return self._each(self._nearest, z, self.skill_dim, "z")
 
     def act(self, obs: ArrayLike, z: ArrayLike, seed: int | None = None) -> NDArray[np.float32]:
         """The action in [-1, 1] that skill `z` takes at `obs`: its mode, or a sample if a seed is given.
 
         A high-level policy sets a new subgoal at every call; to keep it, use `decide` and `follow`.
         """
-        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
-        skill, key = self._skill(z, len(batch)), None if seed is None else jax.random.key(seed)
-        return _unbatch(self._act(self._learned.policy, batch, skill, key), single)
+        key = None if seed is None else jax.random.key(seed)
+        return self._each(lambda obs: self._act(self._learned.policy, obs, self._skill(z, len(obs)), key), obs)
 
     @property
     def decides_every(self) -> int:
@@ -82,45 +81,35 @@ class Skills:
 
     def decide(self, obs: ArrayLike, z: ArrayLike) -> NDArray[np.float32]:
         """The command of skill `z` from `obs` on: the skill, and the subgoal that a high-level policy sets here."""
-        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
-        skill = self._skill(z, len(batch))
-        return _unbatch(
-            self._decide(self._learned.policy, batch, skill) if self.decides_every else skill.copy(), single
-        )
+        if not self.decides_every:
+            return self._each(lambda obs: self._skill(z, len(obs)).copy(), obs)
+        return self._each(lambda obs: self._decide(self._learned.policy, obs, self._skill(z, len(obs))), obs)
 
     def follow(self, obs: ArrayLike, command: ArrayLike) -> NDArray[np.float32]:
         """The mode action at `obs` under a command that was decided there or some steps earlier."""
-        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
-        commands, _ = self._batch(command, self._parts.commands.size, "command")
-        return _unbatch(self._follow(self._learned.policy, batch, self._rows(commands, len(batch), "command")), single)
+        policy, size = self._learned.policy, self._parts.commands.size
+        return self._each(lambda obs: self._follow(policy, obs, _rows(command, size, len(obs), "command")), obs)
 
     def phi(self, obs: ArrayLike) -> NDArray[np.float32]:
         """Where an observation lies on the learned map."""
-        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
-        return _unbatch(self._phi(self._learned, batch), single)
+        return self._each(partial(self._phi, self._learned), obs)
 
     def towards(self, obs: ArrayLike, goal: ArrayLike) -> NDArray[np.float32]:
         """The skill that leads from `obs` to `goal`, a position (its entries are `spec.groups["position"]`).
 
         In a world with a focus, such as Fetch's object, a goal may also be all of that group.
         """
-        batch, single = self._batch(obs, self.spec.obs_dim, "obs")
         sizes = [len(self.spec.groups[name]) for name in (self.spec.focus, "position") if name]
-        goals, _ = self._batch(goal, next((n for n in sizes if np.shape(goal)[-1:] == (n,)), sizes[-1]), "goal")
-        goals = self._rows(goals, len(batch), "goal")
-        return _unbatch(self._towards(self._learned, batch, goals), single)
+        size = next((size for size in sizes if np.shape(goal)[-1:] == (size,)), sizes[-1])
+        return self._each(lambda obs: self._towards(self._learned, obs, _rows(goal, size, len(obs), "goal")), obs)
 
-    def _batch(self, x: ArrayLike, size: int, name: str) -> tuple[NDArray[np.float32], bool]:
-        array = np.asarray(x, np.float32)
-        if array.ndim not in (1, 2) or array.shape[-1] != size:
-            raise UserError(f"{name} has shape {array.shape}; it must be ({size},) or (n, {size})")
-        return np.atleast_2d(array), array.ndim == 1
-
-    def _rows(self, array: NDArray[np.float32], count: int, name: str) -> NDArray[np.float32]:
-        """One row for each of `count` observations: as many as that, or one for all."""
-        if len(array) not in (1, count):
-            raise UserError(f"{name} has {len(array)} rows for {count} observations; give one row, or one for each")
-        return np.broadcast_to(array, (count, array.shape[1]))
+    def _each(
+        self, function: Callable[[NDArray[np.float32]], Any], x: ArrayLike, size: int | None = None, name: str = "obs"
+    ) -> NDArray[np.float32]:
+        """Apply a function of a batch to a batch, or to one example."""
+        array = _checked(x, size or self.spec.obs_dim, name)
+        found = np.asarray(function(np.atleast_2d(array)))
+        return found[0] if array.ndim == 1 else found
 
     def _skill(self, z: ArrayLike, count: int) -> NDArray[np.float32]:
         """A skill vector per row. A whole number names a discrete skill."""
@@ -129,7 +118,7 @@ class Skills:
             if not 0 <= array < self.skill_dim:
                 raise UserError(f"there is no skill {array}; this run has skills 0 to {self.skill_dim - 1}")
             array = np.eye(self.skill_dim, dtype=np.float32)[array]
-        return self._rows(self._batch(array, self.skill_dim, "z")[0], count, "z")
+        return _rows(array, self.skill_dim, count, "z")
 
 
 def load(run: Run | Path | str, seed: int = 0) -> Skills:
@@ -143,6 +132,16 @@ def load(run: Run | Path | str, seed: int = 0) -> Skills:
     return Skills(parts, of_seed(load_learner(opened, parts)[1], seed))
 
 
-def _unbatch(x: Any, single: bool) -> NDArray[np.float32]:
-    array = np.asarray(x)
-    return array[0] if single else array
+def _checked(x: ArrayLike, size: int, name: str) -> NDArray[np.float32]:
+    array = np.asarray(x, np.float32)
+    if array.ndim not in (1, 2) or array.shape[-1] != size:
+        raise UserError(f"{name} has shape {array.shape}; it must be ({size},) or (n, {size})")
+    return array
+
+
+def _rows(x: ArrayLike, size: int, count: int, name: str) -> NDArray[np.float32]:
+    """One row for each of `count` observations: as many as that, or one for all."""
+    array = np.atleast_2d(_checked(x, size, name))
+    if len(array) not in (1, count):
+        raise UserError(f"{name} has {len(array)} rows for {count} observations; give one row, or one for each")
+    return np.broadcast_to(array, (count, size))

@@ -1,5 +1,6 @@
 """Where and with what a run happens: provenance.json."""
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -54,26 +55,22 @@ def read_provenance(path: Path) -> dict[str, Any]:
     """What provenance.json says of how a run was made, checked; nothing if there is no such file."""
     try:
         found = read_object(path, "the run's provenance") if path.exists() else {}
-        if wrong := _wrong_entry(found):
-            raise UserError(f"{path} is damaged: {wrong} is not what it should be")
+        _check(found, path, LONGEST_LINE)
     except UserError as error:
         raise UserError(f"{error}; delete it to go on without it") from None
     return found
 
 
-def _wrong_entry(found: Mapping[str, Any]) -> str | None:
-    """The first entry of a provenance, or of one it began with, that is not of its type."""
-    for _ in range(LONGEST_LINE):
-        for name, kind in ENTRIES.items():
-            if not isinstance(found.get(name), kind | None):
-                return name
-        before = found.get("began_with")
-        if before is None:
-            return None
-        if not isinstance(before, dict) or not isinstance(before.get("epoch"), int):
-            return "began_with"
-        found = before
-    return "began_with"
+def _check(found: Mapping[str, Any], path: Path, most: int) -> None:
+    """Refuse entries that are not of their types, also in the provenance of what the run began with."""
+    wrong = [name for name, kind in ENTRIES.items() if not isinstance(found.get(name), kind | None)]
+    before = found.get("began_with")
+    if before is not None and not (most and isinstance(before, dict) and isinstance(before.get("epoch"), int)):
+        wrong.append("began_with")
+    if wrong:
+        raise UserError(f"{path} is damaged: {wrong[0]} is not what it should be")
+    if before is not None:
+        _check(before, path, most - 1)
 
 
 def command() -> str:
@@ -98,28 +95,25 @@ def commit() -> str | None:
     """
     if said := os.environ.get("WANDERLUST_COMMIT"):
         return said
-    here = Path(__file__).resolve().parent
     try:
-        ours = subprocess.run(
-            ["git", "ls-files", "--error-unmatch", __file__], cwd=here, capture_output=True, timeout=10
-        )
-        if ours.returncode:
+        if not _git("ls-files", "--", __file__):
             return None
-        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10)
-        changed = subprocess.run(
-            ["git", "status", "--porcelain", "--", here], cwd=here, capture_output=True, timeout=10
-        )
+        return _git("rev-parse", "HEAD") + ("+" if _git("status", "--porcelain", "--", ".") else "") or None
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return head.stdout.strip() + ("+" if changed.stdout else "") or None
+
+
+def _git(*words: str) -> str:
+    """What git says in the folder of the source; nothing if it fails."""
+    here = Path(__file__).resolve().parent
+    said = subprocess.run(["git", *words], cwd=here, capture_output=True, timeout=10).stdout
+    return said.decode(errors="replace").strip()
 
 
 def processor() -> str:
     """The name of the CPU."""
-    try:
+    with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()

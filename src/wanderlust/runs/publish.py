@@ -14,10 +14,13 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from wanderlust import train
-from wanderlust.config import to_json
+from wanderlust.config import RunConfig, to_json
+from wanderlust.envs import make_world
 from wanderlust.errors import UserError
+from wanderlust.methods import make_method
+from wanderlust.methods.skills import make_skills
 from wanderlust.report import plots
-from wanderlust.runs.card import MEASURES, PROBES, best_seed, facts_of, render
+from wanderlust.runs.card import ON_CARD, PROBES, best_seed, facts_of, render
 from wanderlust.runs.checkpoints import write_tree
 from wanderlust.runs.files import ArrayFile, read_object, staging, write_atomic, write_json
 from wanderlust.runs.learned import load_stored, of_seed, represent, restored
@@ -72,7 +75,7 @@ def publish(
         }
         write_json(folder / "card.json", facts)
         plots.draw_trajectories(run.results, folder / "trajectories.png", seed)
-        write_atomic(folder / "card.md", render(facts, _example_goal(parts)))
+        write_atomic(folder / "card.md", render(facts, example_goals(run.config)))
         load_stored(Run(folder, config, entry=name), dataclasses.replace(parts, config=config))
         _move(folder, zoo / name)
     return zoo / name, facts
@@ -102,7 +105,7 @@ def _evaluation(run: Run) -> dict[str, Any]:
     if newest and found.get("epoch") != newest:
         raise UserError(f"{path} is of epoch {found.get('epoch')}, the newest checkpoint of {newest}; {advice}")
     metrics = found.get("metrics")
-    for measure in MEASURES:
+    for measure in ON_CARD:
         try:
             values = [float(x) for x in metrics[measure]["per_seed"]]  # type: ignore[index]
         except (KeyError, TypeError, ValueError):
@@ -121,11 +124,12 @@ def _position(run: Run) -> NDArray[np.floating]:
     return position
 
 
-def _example_goal(parts: train.Setup) -> str:
+def example_goals(config: RunConfig) -> str:
     """Flags for `reach`; empty for methods that cannot pick a skill for a goal."""
-    if parts.method.goal_rule is None:
+    if make_method(config.method, make_skills(config.skills)).goal_rule is None:
         return ""
-    return "--goal 12 4 --goal -5 9" if len(parts.world.spec.groups["position"]) == 2 else "--goal 12"
+    on_plane = len(make_world(config.env).spec.groups["position"]) == 2
+    return "--goal 12 4 --goal -5 9" if on_plane else "--goal 12 --goal -5"
 
 
 # --- half precision --------------------------------------------------------------------------------------------------

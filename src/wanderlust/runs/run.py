@@ -41,7 +41,7 @@ class Run:
     """Where results go, if not into the folder itself."""
 
     @staticmethod
-    def create(path: Path, config: RunConfig, fill: Callable[["Run"], None] = lambda run: None) -> "Run":
+    def create(path: Path | str, config: RunConfig, fill: Callable[["Run"], None] = lambda run: None) -> "Run":
         """Make the folder, with configuration, provenance and what `fill` puts there, in one move."""
         path = Path(path)
         if os.path.lexists(path):
@@ -122,10 +122,6 @@ class Run:
         """What provenance.json says of how the run was made; nothing if it is not there. A zoo entry has none."""
         return {} if self.entry else read_provenance(self.path / "provenance.json")
 
-    def commit(self) -> str | None:
-        """The commit the run was started from, as far as its provenance says."""
-        return self.provenance().get("commit")
-
     def resumed(self) -> None:
         """Note in the provenance that the run is resumed, and where."""
         facts = self.provenance()
@@ -135,21 +131,17 @@ class Run:
     def began_with(self, other: "Run", epoch: int) -> None:
         """Note in the provenance what another run had learned when this one began with it."""
         theirs, last = other.provenance(), next((r for r in other.metrics() if r["epoch"] == epoch), {})
-        facts = {"command": theirs.get("command"), "commit": theirs.get("commit"), "epoch": epoch}
-        facts |= {"env_steps": last.get("env_steps")}
-        facts |= {"began_with": theirs["began_with"]} if "began_with" in theirs else {}
+        facts = {name: theirs.get(name) for name in ("command", "commit", "began_with")}
+        facts |= {"epoch": epoch, "env_steps": last.get("env_steps")}
         write_json(self.path / "provenance.json", {**self.provenance(), "began_with": facts})
 
     # --- checkpoints -------------------------------------------------------------------------------------------
 
     def checkpoints(self) -> dict[int, Path]:
         """The checkpoints there are, by epoch, oldest first."""
-        found = {}
-        for path in sorted((self.path / "checkpoints").glob("epoch-*.safetensors")):
-            digits = path.stem.removeprefix("epoch-")
-            if digits.isdigit():
-                found[int(digits)] = path
-        return dict(sorted(found.items()))
+        paths = (self.path / "checkpoints").glob("epoch-*.safetensors")
+        found = {path.stem.removeprefix("epoch-"): path for path in paths}
+        return dict(sorted((int(digits), path) for digits, path in found.items() if digits.isdecimal()))
 
     def save(self, epoch: int, state: Any) -> Path:
         """Write the whole training state and drop all but the newest checkpoints."""
@@ -160,29 +152,24 @@ class Run:
         return path
 
     def load(
-        self,
-        skeleton: Any,
-        part: str = "",
-        epoch: int | None = None,
-        own: bool = True,
-        only: Callable[[Any], Any] | None = None,
+        self, skeleton: Any, part: str = "", own: bool = True, only: Callable[[Any], Any] | None = None
     ) -> tuple[int, Any]:
-        """Read a checkpoint (the newest, unless `epoch` says which) into the form of `skeleton`.
+        """Read the newest checkpoint into the form of `skeleton`.
 
         `skeleton` is the state, or the subtree called `part` of it, as `jax.eval_shape` gives it; `only` picks what is
         read of that. Nothing is allocated before names and shapes are known to fit. Unless it is the run's `own`, one
         that does not fit is no sign of damage.
         """
         found = self.checkpoints()
-        if not found or (epoch is not None and epoch not in found):
-            which = f"checkpoint of epoch {epoch}" if epoch is not None else "checkpoint yet"
-            raise UserError(f"{self.path} has no {which}; train it with `wanderlust discover --resume {self.path}`")
-        epoch = max(found) if epoch is None else epoch
+        if not found:
+            raise UserError(
+                f"{self.path} has no checkpoint yet; train it with `wanderlust discover --resume {self.path}`"
+            )
+        *earlier, epoch = found
         try:
             file = ArrayFile(found[epoch])
             check_checkpoint(file, epoch)
             return epoch, read_tree(file, skeleton, part, only)
         except UserError as error:
-            earlier = [e for e in found if e < epoch]
-            hint = f"; delete it to go on from epoch {max(earlier)}" if earlier and own else ""
+            hint = f"; delete it to go on from epoch {earlier[-1]}" if earlier and own else ""
             raise UserError(f"{error}{hint}") from None

@@ -9,15 +9,15 @@ An entry may come from a stranger, so it is only read: no code in it is run, and
 configuration does not ask for.
 """
 
+import dataclasses
 import os
 import re
 from pathlib import Path
 from typing import Any
 
-from wanderlust.config import RunConfig, from_json
 from wanderlust.errors import UserError
 from wanderlust.runs.checkpoints import read_tree
-from wanderlust.runs.files import ArrayFile, bounded, read_object, read_text
+from wanderlust.runs.files import ArrayFile, bounded, read_object
 from wanderlust.runs.run import Run
 
 PREFIX = "zoo:"
@@ -41,36 +41,30 @@ def zoo_folder() -> Path:
     return here / DATA if (here / DATA).is_dir() else here.parents[1] / "zoo"
 
 
-def names(zoo: Path | None = None) -> list[str]:
+def names() -> list[str]:
     """The entries there are, whole or not."""
-    zoo = zoo or zoo_folder()
     try:
-        return sorted(path.name for path in zoo.iterdir() if NAME.fullmatch(path.name) and path.is_dir())
+        return sorted(path.name for path in zoo_folder().iterdir() if NAME.fullmatch(path.name) and path.is_dir())
     except OSError:
         return []
 
 
 def open_run(where: Path | str, out: Path | None = None) -> Run:
-    """The run in a folder, or the zoo entry that ``zoo:NAME`` names, whose results go to `out`."""
-    if str(where).startswith(PREFIX):
-        return open_entry(str(where).removeprefix(PREFIX), out)
-    if out is not None:
-        raise UserError(f"--out is for zoo entries: what comes of {where} goes into its own folder")
-    return Run.open(where)
-
-
-def open_entry(name: str, out: Path | None = None, zoo: Path | None = None) -> Run:
-    """The entry of that name; results go to `out`, or to runs/zoo-NAME."""
-    zoo = zoo or zoo_folder()
-    known = names(zoo)
+    """The run in a folder, or the zoo entry that ``zoo:NAME`` names; its results go to `out`, or to runs/zoo-NAME."""
+    entry = str(where)
+    if not entry.startswith(PREFIX):
+        if out is not None:
+            raise UserError(f"--out is for zoo entries: what comes of {where} goes into its own folder")
+        return Run.open(where)
+    name, known = entry.removeprefix(PREFIX), names()
     if name not in known:
         have = f"it has {', '.join(known)}" if known else "it is empty"
         raise UserError(f"the zoo has no entry {name!r}; {have}")
-    where = bounded(zoo / name / "config.json", LARGEST_TEXT)
-    config = from_json(RunConfig, read_text(where, "the entry's configuration"), str(where))
-    if config.seeds != 1:
-        raise UserError(f"{where} is not of one seed")
-    return Run(zoo / name, config, f"{PREFIX}{name}", out or Path("runs") / f"zoo-{name}")
+    file = bounded(zoo_folder() / name / "config.json", LARGEST_TEXT)
+    run = Run.open(file.parent)
+    if run.config.seeds != 1:
+        raise UserError(f"{file} is not of one seed")
+    return dataclasses.replace(run, entry=entry, out=out or Path("runs") / f"zoo-{name}")
 
 
 def read_skills(entry: Run, skeleton: Any) -> tuple[int, Any]:
@@ -82,13 +76,13 @@ def read_skills(entry: Run, skeleton: Any) -> tuple[int, Any]:
     return int(epoch), read_tree(file, skeleton, compact=True)
 
 
-def summaries(zoo: Path | None = None) -> dict[str, str]:
+def summaries() -> dict[str, str]:
     """One line for each entry; what is wrong with it, if its card cannot be read."""
-    zoo = zoo or zoo_folder()
     found = {}
-    for name in names(zoo):
+    for name in names():
         try:
-            text = read_object(bounded(zoo / name / "card.json", LARGEST_TEXT), "the entry's card").get("summary")
+            card = bounded(zoo_folder() / name / "card.json", LARGEST_TEXT)
+            text = read_object(card, "the entry's card").get("summary")
             found[name] = one_line(text) if isinstance(text, str) and text.strip() else "its card says nothing"
         except UserError as error:
             found[name] = f"damaged: {error}"

@@ -1,4 +1,4 @@
-"""Rows of a comparison, trained one after the other and measured.
+"""Rows of a comparison, trained one after the other, all seeds in one program, and measured.
 
 The results file grows by one row at a time: a command that was stopped, called again, trains what is not in it yet.
 What the rows are, and what is shown of them, is each study's own.
@@ -9,15 +9,20 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from rich.console import Console
 
-from wanderlust.config import RunConfig
+from wanderlust.config import RunConfig, flat
 from wanderlust.errors import UserError
+from wanderlust.evaluation.evaluate import evaluate
+from wanderlust.methods import make_method
+from wanderlust.methods.skills import make_skills
 from wanderlust.runs.files import check_writable, read_text, write_json
 from wanderlust.runs.provenance import provenance
-from wanderlust.sweeps.tables import Facts, Study, markdown, number, write_table_and_figures
+from wanderlust.runs.run import Run
+from wanderlust.sweeps.tables import Facts, Study, count, markdown, number, write_table_and_figures
+from wanderlust.train import stages
 
 EPISODES = 200
 """Random skills per seed behind a coverage."""
@@ -27,42 +32,89 @@ class TrainingError(UserError):
     """One row could not be trained; others may."""
 
 
-class Row(Protocol):
-    """Something to compare."""
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """Something to compare: skills that are trained, unless a subclass measures something else."""
+
+    config: RunConfig
+    about: Facts
+    """What tells it from the other rows; a row in the results file must have the same."""
 
     @property
     def plan(self) -> str:
         """What getting its numbers takes, in a few words."""
-        ...
+        first = stages.earlier(self.config)
+        epochs = self.config.schedule.epochs + (first.schedule.epochs if first else 0)
+        return f"{count(self.config.seeds, 'seed')}, {count(epochs, 'epoch')}"
 
-    @property
-    def about(self) -> Facts:
-        """What tells it from the other rows; a row in the results file must have the same."""
-        ...
-
-    def check(self, folder: Path) -> None:
-        """Refuse a folder that holds something else."""
-        ...
+    def run(self, folder: Path) -> Run | None:
+        """The run in a folder, if there is one; one of something else is refused."""
+        run = Run.open(folder) if folder.exists() else None
+        if run is not None and run.config != self.config:
+            raise UserError(f"{folder} holds a run with another configuration; choose another --work folder")
+        return run
 
     def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
         """Its numbers, from the run in a folder, which is made, finished or only read."""
-        ...
+        run = self.run(folder) or stages.start(self.config, folder)
+        _train(run, quiet)
+        every = stages.runs(run)
+        lasts = [one.metrics()[-1] for one in every]
+        evaluation = evaluate(run, episodes, engine=run.config.engine)
+        before = sum(int(last["env_steps"]) for last in lasts[:-1])
+        updates = sum(one.config.schedule.epochs * one.config.schedule.sac_steps for one in every)
+        trained: list[Any] = [last.get("train_seconds") for last in lasts]
+        return {
+            "epochs": sum(one.config.schedule.epochs for one in every),
+            "env_steps_per_seed": before + evaluation["env_steps"],
+            "updates_per_seed": {"sac": updates, "phi": sum(_phi_updates(one.config) for one in every)},
+            "training_seconds": sum(last["seconds"] for last in lasts),
+            # of all seeds together, physics included; compilation is not
+            "training_seconds_per_1000_updates": None if None in trained else 1000 * sum(trained) / updates,
+            "trained_at_commit": run.provenance().get("commit"),
+            "measured": measured_where(run.config),
+            "metrics": evaluation["metrics"],
+        }
 
 
-def carry_out(
-    study: Study, rows: Mapping[str, Row], shared: RunConfig, work: Path, episodes: int, quiet: bool
-) -> tuple[Facts, str]:
+def _phi_updates(config: RunConfig) -> int:
+    learns = make_method(config.method, make_skills(config.skills)).learns_network
+    return config.schedule.epochs * config.schedule.method_steps if learns else 0
+
+
+def measured_where(config: RunConfig) -> Facts:
+    """By what command, code and machine a row was measured."""
+    where = provenance(config)
+    return {key: where[key] for key in ("command", "commit", "time", "device")}
+
+
+def _train(run: Run, quiet: bool) -> None:
+    """Train a run to its end, unless it is there. Of its checkpoints, which hold the replay, only the last is kept."""
+    unfinished = max(run.checkpoints(), default=0) < run.config.schedule.epochs
+    try:
+        stopped = unfinished and stages.train_run(run, quiet=quiet).reason == "interrupted"
+    except UserError as error:
+        raise TrainingError(str(error)) from error
+    if stopped:
+        raise KeyboardInterrupt(f"stopped; the same command continues from the checkpoint in {run.path}")
+    for one in stages.runs(run):
+        for checkpoint in list(one.checkpoints().values())[:-1]:
+            checkpoint.unlink()
+
+
+def carry_out(study: Study, rows: Mapping[str, Row], shared: RunConfig, work: Path, quiet: bool) -> tuple[Facts, str]:
     """Train and measure the rows that the results lack; return the results, and as a table.
 
     Runs go under `work`. A row whose training fails is told of and left out; the next call tries it again.
     """
     say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
-    path, failed = study.files.json, {}
-    results = _results_so_far(study, shared, episodes)
+    path, failed = study.path(".json"), {}
+    results = _results_so_far(study, shared)
     for name, row in rows.items():  # all that can be refused is, before hours are spent on the first
-        _refuse_stale(study, name, row, results[study.rows_are])
         if name not in results[study.rows_are]:
-            row.check(work / name)
+            row.run(work / name)
+        else:
+            _refuse_other(f"{path} has {name}", _plain(row.about), results[study.rows_are][name])
     check_writable(study.out)
     for n, (name, row) in enumerate(rows.items(), 1):
         head = f"{study.row_is} {n} of {len(rows)}, {name}"
@@ -71,14 +123,14 @@ def carry_out(
             continue
         say(f"{head}: {row.plan}")
         try:
-            measured = row.measured(work / name, episodes, quiet)
+            measured = row.measured(work / name, EPISODES, quiet)
         except TrainingError as error:
             failed[name] = str(error)
             say(f"{head}: failed: {error}")
             continue
         except KeyboardInterrupt as stop:
             raise stop if stop.args else KeyboardInterrupt("stopped; the same command continues") from None
-        results = _results_so_far(study, shared, episodes)  # another command may have added rows meanwhile
+        results = _results_so_far(study, shared)  # another command may have added rows meanwhile
         results[study.rows_are][name] = {**row.about, **measured}
         results["provenance"] = provenance(shared)
         write_json(path, results)
@@ -93,15 +145,15 @@ def carry_out(
 # --- the file of results ---------------------------------------------------------------------------------------------
 
 
-def _results_so_far(study: Study, shared: RunConfig, episodes: int) -> Facts:
+def _results_so_far(study: Study, shared: RunConfig) -> Facts:
     """The results in a file, or none yet; a file of another configuration is refused, not overwritten."""
-    path, config = study.files.json, _plain(dataclasses.asdict(shared))
+    path, config = study.path(".json"), _plain(dataclasses.asdict(shared))
     if not path.exists():
         return {
             "item": study.item,
             "config": config,
             "seeds": list(range(shared.seed, shared.seed + shared.seeds)),
-            "episodes_per_seed": episodes,
+            "episodes_per_seed": EPISODES,
             study.rows_are: {},
         }
     try:
@@ -114,22 +166,17 @@ def _results_so_far(study: Study, shared: RunConfig, episodes: int) -> Facts:
             f"{path} is damaged: it is no table of `reproduce {study.item}`; delete it to start anew"
         ) from None
     ours = flat(config)
-    for key in {**ours, **theirs}:
-        if ours.get(key) != theirs.get(key):
-            raise UserError(
-                f"{path} was made with {key} {theirs.get(key)}, not {ours.get(key)}; choose another --out folder, or "
-                "delete it to start anew"
-            )
+    _refuse_other(f"{path} was made", dict.fromkeys(theirs) | ours, theirs)
     return {**results, study.rows_are: rows}
 
 
-def _refuse_stale(study: Study, name: str, row: Row, found: Mapping[str, Facts]) -> None:
-    """A row of the results must be the one that would be trained now: recipes may have changed since."""
-    for key, value in _plain(row.about).items():
-        if name in found and found[name].get(key) != value:
+def _refuse_other(what: str, ours: Facts, theirs: Facts) -> None:
+    """What stands in the results must be what would be trained now: recipes may have changed since."""
+    for key, value in ours.items():
+        if theirs.get(key) != value:
             raise UserError(
-                f"{study.files.json} has {name} with {key} {found[name].get(key)}, not {value}; choose another --out "
-                "folder, or delete it to start anew"
+                f"{what} with {key} {theirs.get(key)}, not {value}; choose another --out folder, or delete it to "
+                "start anew"
             )
 
 
@@ -137,11 +184,3 @@ def _plain(facts: Facts) -> Facts:
     """As it would come back from a file."""
     plain: Facts = json.loads(json.dumps(facts))
     return plain
-
-
-def flat(config: Facts, prefix: str = "") -> Facts:
-    """The fields of a configuration by their dotted names."""
-    found = {}
-    for key, value in config.items():
-        found.update(flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
-    return found

@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from wanderlust.runs.files import read_text, write_atomic
 
@@ -39,35 +39,26 @@ class Study:
     def rows_are(self) -> str:
         return f"{self.row_is}s"
 
+    def path(self, ending: str) -> Path:
+        """Where a part of the results goes."""
+        return self.out / f"{self.stem}{ending}"
+
     @property
-    def files(self) -> "Files":
-        """Where the results go."""
-        figures = tuple(self.out / f"{self.stem}{suffix}.png" for suffix in self.figures)
-        return Files(self.out / f"{self.stem}.json", self.out / f"{self.stem}.md", figures)
-
-
-class Files(NamedTuple):
-    """Where results go."""
-
-    json: Path
-    markdown: Path
-    figures: tuple[Path, ...]
-
-    def __str__(self) -> str:
-        return ", ".join(map(str, (self.json, self.markdown, *self.figures)))
+    def files(self) -> tuple[Path, ...]:
+        """Where the results go: JSON, table, figures."""
+        return tuple(map(self.path, (".json", ".md", *(f"{suffix}.png" for suffix in self.figures))))
 
 
 def write_table_and_figures(study: Study, failed: Mapping[str, str]) -> str:
     """Show what is in the results file; return the table."""
-    files = study.files
-    results = json.loads(read_text(files.json, "the results"))
+    results = json.loads(read_text(study.path(".json"), "the results"))
     found = results[study.rows_are]
     rows = {name: found[name] for name in (*study.order, *found) if name in found}
     text = markdown(study, results, rows, failed)
-    write_atomic(files.markdown, text)
-    for path, draw in zip(files.figures, study.figures.values(), strict=True):
+    write_atomic(study.path(".md"), text)
+    for suffix, draw in study.figures.items():
         if picture := draw(results, rows):
-            write_atomic(path, picture)
+            write_atomic(study.path(f"{suffix}.png"), picture)
     return text
 
 

@@ -70,12 +70,12 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
     position = list(parts.world.spec.groups["position"])
-    first, looked = True, False
+    looked = False
     covered: list[int] = next((row["coverage"] for row in reversed(rows) if "coverage" in row), [])
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
         state = _prepare(line, parts, advance, state)
-        line.restart(epoch)
+        line.since = time.monotonic()
         while True:
             count = min(config.log_every - epoch % config.log_every, total - epoch)
             chunk_began = time.monotonic()
@@ -100,9 +100,6 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             now = spent + time.monotonic() - began
             run.log({**row, "train_seconds": round(trained, 3), "seconds": round(now, 3)})
             _show(line, row, covered, count / max(seconds, 1e-9), left)
-            if first:
-                line.restart(epoch)  # the first chunk waited for compilation: it is no measure of the time left
-            first = False
             if reason is not None or epoch % config.checkpoint_every == 0:
                 run.save(epoch, train.to_save(state))
             if reason is not None:
@@ -221,7 +218,7 @@ def resolve_engine(config: RunConfig, driver_follows: bool = True) -> RunConfig:
     return dataclasses.replace(config, engine=engine, driver=driver)
 
 
-def start(config: RunConfig, out: Path | None, begin_with: Path | None = None) -> Run:
+def start(config: RunConfig, out: Path | str | None, begin_with: Path | str | None = None) -> Run:
     """Make the folder of a new run; it may begin with what another one has learned."""
     config = checked(config)
     if begin_with is None:
@@ -263,7 +260,7 @@ def checked(config: RunConfig) -> RunConfig:
     return parts.config
 
 
-def resume(path: Path, engine: EngineName | None = None) -> Run:
+def resume(path: Path | str, engine: EngineName | None = None) -> Run:
     """Open the folder of a run to go on with it, if need be on another engine. Its config.json stays as it is."""
     run = Run.open(path)
     devices.prepare(run.config.seeds)

@@ -20,12 +20,14 @@ from rich.console import Console
 
 from wanderlust import train
 from wanderlust.config import RunConfig, StagedConfig
+from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.methods.base import FirstStage
 from wanderlust.registry import METHODS
 from wanderlust.report.plots import draw_run
 from wanderlust.report.progress import progress
 from wanderlust.runs.run import Run
+from wanderlust.runs.zoo import PREFIX
 from wanderlust.train import loop
 from wanderlust.train.loop import Outcome
 from wanderlust.train.update import each_seed
@@ -84,8 +86,10 @@ def _share(first: RunConfig, last: RunConfig, done: int = 0) -> float:
 # --- a run with all its stages ---------------------------------------------------------------------------------------
 
 
-def start(config: RunConfig, out: Path | None, begin_with: Path | None = None) -> Run:
-    """Make the folder of a new run, unless one of its stages cannot be."""
+def start(config: RunConfig, out: Path | str | None = None, begin_with: Path | str | None = None) -> Run:
+    """Make the folder of a new run, unless one of its stages cannot be; it may begin with what another has learned."""
+    if str(begin_with).startswith(PREFIX):
+        raise UserError(f"--begin-with {begin_with}: zoo entries keep no critics to go on with; name a run's folder")
     if (first := earlier(config)) is not None:
         loop.checked(first)
     return loop.start(config, out, begin_with)
