@@ -1,9 +1,11 @@
 """MuJoCo models: opening them, changing them with MjSpec, and how actions become controls."""
 
 import contextlib
+import importlib.util
 import warnings
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -11,6 +13,8 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
+
+from wanderlust.errors import UserError
 
 FULL = int(mujoco.mjtState.mjSTATE_FULLPHYSICS)
 MOCAP = int(mujoco.mjtState.mjSTATE_MOCAP_POS) | int(mujoco.mjtState.mjSTATE_MOCAP_QUAT)
@@ -21,6 +25,14 @@ def open_gymnasium(name: str) -> mujoco.MjSpec:
     asset = resources.files("gymnasium") / "envs" / "mujoco" / "assets" / name
     with resources.as_file(asset) as path:
         return mujoco.MjSpec.from_file(str(path))
+
+
+def open_robotics(name: str) -> mujoco.MjSpec:
+    """One of the model files that Gymnasium-Robotics installs; its Python code is neither needed nor imported."""
+    found = importlib.util.find_spec("gymnasium_robotics")
+    if found is None or not found.submodule_search_locations:
+        raise UserError("the Fetch models come with Gymnasium-Robotics: pip install 'wanderlust[fetch]'")
+    return mujoco.MjSpec.from_file(str(Path(found.submodule_search_locations[0]) / "envs" / "assets" / name))
 
 
 def compiled(spec: mujoco.MjSpec) -> mujoco.MjModel:

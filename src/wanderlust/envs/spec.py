@@ -43,6 +43,12 @@ class EnvSpec:
     obs_mean: tuple[float, ...]
     obs_std: tuple[float, ...]
     """Fixed statistics by which every network sees the observation: (obs - mean) / std."""
+    bin: float = 1.0
+    """Side of the bins of the plane (or line) that coverage counts."""
+    focus: str = ""
+    """Name of the group that a method's network sees by default; nothing for the whole observation."""
+    raw_focus: bool = False
+    """Whether it sees that group as it is observed, in metres, not normalised."""
 
 
 class Transition(NamedTuple):

@@ -88,7 +88,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     spent = _Clock(began, last.get("seconds", 0.0), last.get("train_seconds", 0.0))
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
-    position = list(parts.world.spec.groups["position"])
+    position, side = list(parts.world.spec.groups["position"]), parts.world.spec.bin
     first, unseen = True, True
     covered: list[int] = next((row["coverage"] for row in reversed(run.metrics()) if "coverage" in row), [])
 
@@ -111,7 +111,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
                 what = f"playing {PROBE_EPISODES} random skills, and compiling that"
                 skill_policy = train.skill_policy(parts, state.learner)
                 with _told(line, what) if unseen else nullcontext():
-                    covered = [coverage(x[..., position]) for x in np.asarray(probe(skill_policy).obs)]
+                    covered = [coverage(x[..., position], side) for x in np.asarray(probe(skill_policy).obs)]
                 parts.engine.check()
                 unseen = False
             steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from wanderlust.config import EngineName
-from wanderlust.envs.base import LARGEST, MujocoWorld, WorldState
+from wanderlust.envs.base import LARGEST, MujocoWorld, Steered, WorldState
 from wanderlust.envs.devices import cores
 from wanderlust.envs.mjcf import FULL, MOCAP, Controls, ignore_warnings
 
@@ -32,6 +32,7 @@ class CEngine:
     def __init__(self, world: MujocoWorld, threads: int | None = None) -> None:
         self._world = world
         self._model = world.model_for_c
+        self._steered = world if isinstance(world, Steered) else None
         self._threads = cores() if threads is None else threads
         ignore_warnings()
         self._mine = threading.local()
@@ -47,7 +48,7 @@ class CEngine:
             # A thread takes few enough worlds at a time that the last ones do not wait for one thread.
             chunk = max(1, worlds // (self._threads * 4))
             skip = self._world.frame_skip
-            mine.buffers[worlds] = _Buffers(self._model, skip, worlds, chunk, mine.pool, mine.scratch)
+            mine.buffers[worlds] = _Buffers(self._model, skip, worlds, chunk, mine.pool, mine.scratch, self._steered)
         return mine.buffers[worlds]
 
     def step(self, state: WorldState, action: Float[Array, "worlds action"]) -> WorldState:
@@ -56,7 +57,7 @@ class CEngine:
     def step_checked(self, state: WorldState, action: Any) -> tuple[WorldState, bool]:
         """The states after the step, new arrays; and whether all are known to be sane. If not, look at each."""
         buffers = self._buffers(len(action))
-        after = buffers.roll_out(state.physics, action)
+        after = buffers.roll_out(state, action)
         # Half the limit, as rounding may reach it. If any entry is NaN, then so is the largest, and not less.
         all_sane = bool(np.abs(after).max() < LARGEST / 2)
         if all_sane:
@@ -90,6 +91,7 @@ class _Buffers:
         chunk: int,
         pool: mujoco.rollout.Rollout,
         scratch: list[mujoco.MjData],
+        steered: Steered | None = None,
     ) -> None:
         self._full, mocap = (mujoco.mj_stateSize(model, part) for part in (FULL, MOCAP))
         self._nu, self._skip = model.nu, frame_skip
@@ -102,9 +104,13 @@ class _Buffers:
         self._models, self._chunk, self._pool, self._scratch = [model] * worlds, chunk, pool, scratch
         self._nowhere = np.zeros((worlds, 1, self._full))
         self._sensors = np.zeros((worlds, 1, model.nsensordata))
+        self._steered = steered
 
-    def roll_out(self, physics: Any, action: Any) -> NDArray[np.float64]:
+    def roll_out(self, state: WorldState, action: Any) -> NDArray[np.float64]:
         """One control step of all worlds; the array returned is overwritten by the next call."""
+        if self._steered is not None:
+            return self._roll_out_steered(self._steered, state, action)
+        physics = state.physics
         self._control[:, :, : self._nu] = self._controls.of(action)[:, None]
         if self._after.shape[1] == self._full:
             self._start[:] = physics
@@ -116,6 +122,18 @@ class _Buffers:
             self._after[:, : self._full] = self._path[:, -1]
             self._after[:, self._full :] = physics[:, self._full :]
         return self._after
+
+    def _roll_out_steered(self, world: Steered, state: WorldState, action: Any) -> NDArray[np.float64]:
+        """The same of a world that has its own rule for actions."""
+        wide: Any = WorldState(*(np.asarray(part, np.float64) for part in state))
+        control, mocap = world.inputs(wide, np.asarray(action, np.float64))
+        self._start[:] = wide.physics[:, : self._full]
+        self._control[:, :, : self._nu] = control[:, None]
+        self._control[:, :, self._nu :] = mocap[:, None]
+        self._run(self._control, self._path)
+        self._after[:, : self._full] = self._path[:, -1]
+        self._after[:, self._full :] = mocap
+        return world.corrected(self._after)
 
     def sense(self, physics: NDArray[np.float32]) -> NDArray[np.float32]:
         """What the sensors read in these states. After a step MuJoCo has what they read before its last substep."""
