@@ -114,5 +114,5 @@ class Steered(MujocoWorld, Protocol):
         ...
 
     def corrected(self, physics: Any) -> Any:
-        """The physics after a control step, as the world wants it to be."""
+        """The physics after a control step, as the world wants it to be. It must not change what sensors read."""
         ...

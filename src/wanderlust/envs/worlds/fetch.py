@@ -192,7 +192,7 @@ class Fetch(Body):
         wanted = action.clip(-1.0, 1.0)
         hand, turn = state.sensors[:, :3], state.sensors[:, 3:7]
         mocap = xp.concatenate([hand + REACH * wanted[:, :3], turn + xp.asarray([TURN])], axis=1)
-        return state.physics[:, list(_rest(self).squeezed)] + wanted[:, 3:], mocap
+        return state.physics[:, np.array(_rest(self).squeezed, int)] + wanted[:, 3:], mocap
 
     def corrected(self, physics: Any) -> Any:
         """Fingers without actuators are held shut."""
