@@ -100,7 +100,7 @@ class MujocoWorld(World, Protocol):
 
 
 @runtime_checkable
-class Steered(MujocoWorld, Protocol):
+class Steered(Protocol):
     """A world whose actions reach MuJoCo by a rule of its own: not one control each, over the control's range.
 
     Both functions are of batches, in NumPy (engine `c`) or in JAX (`warp`).

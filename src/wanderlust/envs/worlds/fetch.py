@@ -61,11 +61,12 @@ class Setting(NamedTuple):
     base: tuple[float, float, float]
     """Where the robot stands: its three slides."""
     arm: tuple[float, ...]
-    """The joints of ARM when an episode starts, read from MuJoCo 2."""
-    thing: tuple[float, ...]
-    """The object's pose when an episode starts, read from MuJoCo 2 but for x and y, which are drawn."""
-    before: tuple[float, ...]
-    """The object's pose before Gymnasium-Robotics moves the hand to its start."""
+    """The joints of ARM when an episode starts, and their velocities: where MuJoCo 2.3.7 brings the hand."""
+    arm_velocity: tuple[float, ...]
+    height: float
+    """Of the object's centre at rest on the table."""
+    thing: tuple[float, float, float]
+    """Where the object is before Gymnasium-Robotics brings the hand to its start."""
     lift: float
     """By how much higher than FetchPush's that is."""
     start_range: float
@@ -208,12 +209,12 @@ def _rest(world: Fetch) -> Rest:
         joint(f"robot0:slide{i}").qpos = place
     if world.config.physics == "old":
         joint(robot("head_tilt")).qpos = 0.06003
-        for name, angle in zip(ARM, own.arm, strict=True):
-            joint(robot(name)).qpos = angle
-        joint("object0:joint").qpos = own.thing
+        for name, angle, velocity in zip(ARM, own.arm, own.arm_velocity, strict=True):
+            joint(robot(name)).qpos, joint(robot(name)).qvel = angle, velocity
+        joint("object0:joint").qpos = (*own.thing[:2], own.height, 1.0, 0.0, 0.0, 0.0)
         mujoco.mj_forward(model, data)
     else:  # what Gymnasium-Robotics does
-        joint("object0:joint").qpos = own.before
+        joint("object0:joint").qpos = (*own.thing, 1.0, 0.0, 0.0, 0.0)
         mujoco.mj_forward(model, data)
         data.mocap_pos[0] = data.site("robot0:grip").xpos + [-0.498, 0.005, -0.431 + own.lift]
         data.mocap_quat[0] = TURN
@@ -274,9 +275,6 @@ def _euler(matrix: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3"]:
     return jnp.stack([x, y, z], axis=-1)
 
 
-_ON_THE_TABLE = (1.25, 0.53, 0.4, 1.0, 0.0, 0.0, 0.0)
-
-
 @dataclasses.dataclass(frozen=True)
 class FetchPush(Fetch):
     """A box on a table, to be pushed with closed fingers."""
@@ -285,9 +283,10 @@ class FetchPush(Fetch):
     setting = Setting(
         file="push.xml",
         base=(0.405, 0.48, 0.0),
-        arm=(0.00903, -0.58355, -0.00222, 1.43292, 0.00248, 0.72065, 0.00593),
-        thing=(1.25, 0.53, 0.4247, 1.0, 0.0, 0.0, 0.0),
-        before=_ON_THE_TABLE,
+        arm=(0.0090309, -0.5835531, -0.002222, 1.4329171, 0.0024844, 0.7206467, 0.0059274),
+        arm_velocity=(0.002997, -0.0400409, -0.0019296, 0.0956113, 0.002432, -0.0519363, -2.3e-05),
+        height=0.42489,
+        thing=(1.25, 0.53, 0.4),
         lift=0.0,
         start_range=0.15,
         goal_range=0.15,
@@ -302,9 +301,10 @@ class FetchSlide(Fetch):
     setting = Setting(
         file="slide.xml",
         base=(0.05, 0.48, 0.0),
-        arm=(0.00895, -0.57637, -0.00219, 1.42028, 0.0023, 0.72573, 0.00602),
-        thing=(1.7, 1.1, 0.41402, 1.0, 0.0, 0.0, 0.0),
-        before=(1.7, 1.1, 0.41, 1.0, 0.0, 0.0, 0.0),
+        arm=(0.0089548, -0.5763716, -0.0021913, 1.4202838, 0.0023011, 0.7257259, 0.006017),
+        arm_velocity=(0.0036068, -0.0555181, -0.002122, 0.1323881, 0.0025694, -0.0721425, 0.0003638),
+        height=0.42,
+        thing=(1.7, 1.1, 0.41),
         lift=-0.02,
         start_range=0.1,
         goal_range=0.3,
@@ -320,9 +320,10 @@ class FetchPickAndPlace(Fetch):
     setting = Setting(
         file="pick_and_place.xml",
         base=(0.405, 0.48, 0.0),
-        arm=(0.00968, -0.82823, -0.00306, 1.44398, 0.00253, 0.9551, 0.00596),
-        thing=(1.25, 0.53, 0.4247, 1.0, 0.0, 0.0, 0.0),
-        before=_ON_THE_TABLE,
+        arm=(0.0096759, -0.8282306, -0.0030564, 1.4439789, 0.0025344, 0.9551009, 0.0059607),
+        arm_velocity=(0.0007139, 0.0009313, -0.0013875, -0.0016192, 0.0011534, 0.0012348, -0.0009727),
+        height=0.42489,
+        thing=(1.25, 0.53, 0.4),
         lift=0.2,
         start_range=0.15,
         goal_range=0.15,
