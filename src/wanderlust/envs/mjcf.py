@@ -1,6 +1,7 @@
 """MuJoCo models: opening them, changing them with MjSpec, and how actions become controls."""
 
 import contextlib
+import copy
 import importlib.util
 import warnings
 from collections.abc import Iterator
@@ -128,6 +129,18 @@ def name_floor_contacts(spec: mujoco.MjSpec) -> None:
         )
     for geom in spec.geoms:
         geom.contype = geom.conaffinity = 0
+
+
+_GEOMETRIC = ("FRAMEPOS", "FRAMEQUAT", "FRAMELINVEL", "FRAMEANGVEL")
+
+
+def without_forces(model: mujoco.MjModel) -> mujoco.MjModel:
+    """A copy in which nothing touches, for reading sensors that do not ask for it; the model itself if some do."""
+    if not set(model.sensor_type.tolist()) <= {int(getattr(mujoco.mjtSensor, f"mjSENS_{kind}")) for kind in _GEOMETRIC}:
+        return model
+    free = copy.copy(model)
+    free.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    return free
 
 
 # --- MuJoCo's warnings -----------------------------------------------------------------------------------------------
