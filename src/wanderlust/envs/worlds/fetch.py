@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from numpy.typing import NDArray
 
-from wanderlust.envs.base import WorldState
+from wanderlust.envs.base import Capacity, WorldState
 from wanderlust.envs.mjcf import compiled, open_robotics, physics_of, set_physics
 from wanderlust.envs.rotations import euler_of, matrix_of
 from wanderlust.envs.spec import Groups
@@ -125,6 +125,7 @@ class Fetch(Body):
         agent_velocity=(20, 21, 22),
         finger_velocities=(23, 24),
     )
+    capacity = Capacity(contacts=48, rows=200)  # 20 and 111 in the worst of 600 steps with all kinds of actions
     bin = 0.1
     focus = "object"
     raw_focus = True
@@ -136,7 +137,20 @@ class Fetch(Body):
     def load(self) -> mujoco.MjSpec:
         spec = open_robotics(f"fetch/{self.setting.file}")
         (weld,) = spec.equalities
-        data = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]  # no offset between the hand and the mocap body
+        data = [
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            1.0,
+            0.0,
+            0.0,
+            0.0,
+            1.0,
+            0.0,
+        ]  # no offset between the hand and the mocap body
         weld.data = data
         if self.config.physics == "old":
             for name in UNLIMITED:
