@@ -21,6 +21,7 @@ from wanderlust.downstream.controllers.options import (
     returns,
 )
 from wanderlust.downstream.tasks import GoalTask
+from wanderlust.envs import World
 from wanderlust.runs.learned import Learned, choose_skill
 from wanderlust.train import Setup, make_skill_rollout, sample_skills
 
@@ -56,26 +57,33 @@ def follow(parts: Setup, learned: Learned, task: GoalTask, episodes: int, key: K
 # --- what the skills' own speed allows --------------------------------------------------------------------------------
 
 
-def within_reach(task: GoalTask, speed: float, draws: int = 100_000) -> dict[str, float]:
-    """Which goals a body could reach that goes straight there at this speed, in metres per control step.
+def within_reach(task: GoalTask, world: World, speed: float, draws: int = 100_000) -> dict[str, float]:
+    """Which goals a body, or an object, could reach that goes straight there at this speed, in metres per control step.
 
     `distance` is speed x time + radius, `share` that of the goals, as they are drawn, which are no farther away, and
     `bound` what an episode would earn that reaches exactly these.
     """
-    here = jnp.zeros(1 + max(task.position_dims))
     keys = jax.random.split(jax.random.key(0), draws)
-    goals = np.asarray(jax.jit(jax.vmap(lambda key: task.begin(here, key).goal))(keys))
+    away = np.asarray(jax.jit(jax.vmap(lambda key: task.away(world, key)))(keys))
     distance = speed * task.slot + task.radius
-    share = float(np.mean(np.linalg.norm(goals, axis=1) <= distance))
+    share = float(np.mean(np.linalg.norm(away, axis=1) <= distance))
     return {"speed": speed, "distance": distance, "share": share, "bound": share * task.goals * task.reward}
 
 
 def skill_speed(
-    parts: Setup, learned: Any, keys: Key[Array, " seeds"], times: tuple[int, ...], episodes: int = 100
+    parts: Setup,
+    learned: Any,
+    entries: tuple[int, ...],
+    keys: Key[Array, " seeds"],
+    times: tuple[int, ...],
+    episodes: int = 100,
 ) -> Float[np.ndarray, "times seeds"]:
-    """The mean of ||x_T - x_0|| / T over random skills, from the start of an episode, for each T of `times`."""
+    """The mean of ||x_T - x_0|| / T over random skills, from the start of an episode, for each T of `times`.
+
+    x are these entries of the observation.
+    """
     skill_keys, rollout_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
     rollout = make_skill_rollout(parts)(learned.policy, sample_skills(parts, skill_keys, episodes), rollout_keys)
-    position = np.asarray(rollout.obs)[..., list(parts.world.spec.groups["position"])]
+    position = np.asarray(rollout.obs)[..., list(entries)]
     away = np.linalg.norm(position[:, list(times)] - position[:, :1], axis=-1)
     return away.mean(axis=-1).T / np.array(times)[:, None]

@@ -37,8 +37,6 @@ TURN = (1.0, 0.0, 1.0, 0.0)
 """The quaternion of a hand that points down. Half of it and half of the hand's own is what the mocap body gets."""
 CLEARANCE = 0.1
 """Metres that an object's start keeps from the hand, on the plane."""
-GOAL_RADIUS = 0.05
-"""Metres within which an object has reached a goal, as the original tasks count."""
 UNLIMITED = ("torso_lift", "head_pan", "head_tilt", "shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex")
 """Joints whose ranges the environments of the paper did not enforce."""
 ARM = ("shoulder_pan", "shoulder_lift", "upperarm_roll", "elbow_flex", "forearm_roll", "wrist_flex", "wrist_roll")
@@ -78,10 +76,11 @@ class Setting(NamedTuple):
     """By how much higher than FetchPush's that is."""
     start_range: float
     goal_range: float
+    """Goals of the task (`downstream/tasks/fetch_goals.py`) are drawn so far around the hand's start..."""
     goal_offset: float = 0.0
-    """Goals are drawn around the hand's start, moved by this along x."""
+    """... moved by this along x,"""
     airborne: bool = False
-    """Whether half of the goals are up to 45 cm above the table."""
+    """and half of them are in the air, or none."""
 
 
 class Rest(NamedTuple):
@@ -91,8 +90,6 @@ class Rest(NamedTuple):
     sensors: NDArray[np.float32]
     hand: NDArray[np.float32]
     """Between the fingers."""
-    height: float
-    """Of the object's centre on the table."""
     qpos: int
     """Where in the physics the object's position begins, its velocity, and where the fingers are."""
     qvel: int
@@ -127,6 +124,8 @@ class Fetch(Body):
     )
     capacity = Capacity(contacts=48, rows=200)  # 20 and 111 in the worst of 600 steps with all kinds of actions
     bin = 0.1
+    goal_radius = 0.05
+    example_goals = ((1.4, 0.85), (1.3, 0.65))
     focus = "object"
     raw_focus = True
 
@@ -192,16 +191,6 @@ class Fetch(Body):
         _, away = jax.lax.while_loop(too_close, draw, (key, jnp.zeros(2)))
         return jnp.asarray(rest.physics).at[rest.qpos : rest.qpos + 2].set(jnp.asarray(rest.hand[:2]) + away)
 
-    def draw_goal(self, key: Key[Array, ""]) -> Float[Array, "3"]:
-        """Where the object shall go, drawn as in the original tasks."""
-        rest, own = _rest(self), self.setting
-        place, half, height = jax.random.split(key, 3)
-        around = jnp.asarray(rest.hand[:2]) + jnp.array([own.goal_offset, 0.0])
-        xy = around + jax.random.uniform(place, (2,), minval=-own.goal_range, maxval=own.goal_range)
-        up = own.airborne & jax.random.bernoulli(half)
-        z = rest.height + jnp.where(up, jax.random.uniform(height, maxval=0.45), 0.0)
-        return jnp.append(xy, z)
-
     def observe(self, state: WorldState) -> Float[Array, " obs"]:
         """As gym and Gymnasium-Robotics have it, velocities per control step; of one world or of a batch."""
         at, physics, dt = _rest(self), state.physics, self.control_seconds
@@ -251,7 +240,7 @@ def _rest(world: Fetch) -> Rest:
         data.mocap_pos[0] = data.site("robot0:grip").xpos + np.array([-0.498, 0.005, -0.431 + own.lift])
         data.mocap_quat[0] = TURN
         mujoco.mj_step(model, data, 200)
-    hand, height = data.site("robot0:grip").xpos.copy(), float(data.site("object0").xpos[2])
+    hand = data.site("robot0:grip").xpos.copy()
     mujoco.mj_forward(model, data)
     data.time, data.mocap_pos[0], data.mocap_quat[0] = 0.0, data.sensordata[:3], data.sensordata[3:7]
     physics = physics_of(model, data).astype(np.float32)
@@ -270,7 +259,6 @@ def _rest(world: Fetch) -> Rest:
         physics=physics,
         sensors=data.sensordata.astype(np.float32),
         hand=hand.astype(np.float32),
-        height=height,
         qpos=qpos("object0:joint"),
         qvel=qvel("object0:joint"),
         fingers=(qpos(fingers[0]), qpos(fingers[1])),
