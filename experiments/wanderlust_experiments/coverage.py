@@ -14,7 +14,7 @@ environment steps. Stages share what others have for one. The paper's figure sho
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wanderlust.api import configure
@@ -30,7 +31,8 @@ from wanderlust.config import RunConfig, ScheduleConfig, SkillConfig, StageConfi
 from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.spec import Rollout
 from wanderlust.errors import UserError
-from wanderlust.evaluation.metrics import coverage, summarise, travelled
+from wanderlust.evaluation.evaluate import measures
+from wanderlust.evaluation.metrics import summarise
 from wanderlust.methods import Method, make_method
 from wanderlust.methods.skills import make_skills
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
@@ -46,6 +48,8 @@ from wanderlust.train.probe import make_episodes, over_seeds
 from wanderlust_experiments.figures import COVERAGES, bars, picture_of
 
 RANDOM = "random"
+UNTRAINED: Facts = {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}}
+"""What tells a row without a policy from the others."""
 VARIANTS = (*(f"{method}-{view}" for method in ("diayn", "dads") for view in ("xyo", "xy", "o")), "ibol-o")
 """Methods with feature engineering: what the networks see was chosen by hand."""
 CONTINUOUS = ("lsd", "dads", "diayn", "visr", "vic", "smm", "edl", "aps", "ibol", "metra", "csd", *VARIANTS, RANDOM)
@@ -74,17 +78,23 @@ def reproduce(
     if "ablation" in {name.lower().partition("-")[0] for name in only}:
         raise UserError("--only ablation: the cells of that grid have a command of their own, reproduce ablation")
     changed = {change.partition("=")[0] for change in changes}
-    if taken := sorted(changed & {"method.name", "method.view"}):
-        raise UserError(f"--set {taken[0]}: that is what the rows differ in; choose rows with --only")
     if taken := sorted(changed & {"skills.kind", "skills.size"}):
         raise UserError(f"--set {taken[0]}: say it with --skills or --discrete")
+    refuse_what_rows_differ_in(changes)
     shared = configure(env, "lsd", skills, discrete, None, seeds, recipe, set=changes, budget_steps=budget_steps)
     space = SkillConfig(shared.skills.kind, shared.skills.size)
     names = tuple(dict.fromkeys(name.lower() for name in only)) or _default(space)
-    rows = {name: _row(name, shared, recipe, space, changes) for name in names}
+    rows = {name: row(name, shared, recipe, space, changes, CONTINUOUS) for name in names}
     runs = work / f"{env}_{space}"
     shown = coverage_study(out, runs, env, space)
     return *grid.carry_out(shown, rows, shared, runs, quiet), shown.files
+
+
+def refuse_what_rows_differ_in(changes: tuple[str, ...]) -> None:
+    """A method is a row, not a change to all rows."""
+    changed = {change.partition("=")[0] for change in changes}
+    if taken := sorted(changed & {"method.name", "method.view"}):
+        raise UserError(f"--set {taken[0]}: that is what the rows differ in; choose rows with --only")
 
 
 def coverage_study(out: Path, runs: Path, env: str, space: SkillConfig) -> Study:
@@ -140,11 +150,19 @@ def _pace(row: Facts) -> str:
 # --- the rows ------------------------------------------------------------------------------------------------------
 
 
-def _row(name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]) -> Row:
+def row(
+    name: str,
+    shared: RunConfig,
+    recipe: str,
+    space: SkillConfig,
+    changes: tuple[str, ...],
+    known: tuple[str, ...],
+) -> Row:
+    """The row of a method or of random actions; `known` is what a user who names neither is told."""
     if name == RANDOM:
-        return RandomActions(shared, {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}})
-    if name.partition("-")[0] not in METHODS:
-        raise UserError(f"there is no row {name!r}; known: {', '.join(CONTINUOUS)}, and other variants of these")
+        return RandomActions(shared, UNTRAINED)
+    if name.partition("+")[0].partition("-")[0] not in METHODS:
+        raise UserError(f"there is no row {name!r}; known: {', '.join(known)}, and other variants of these")
     config = row_config(name, shared, recipe, space, changes)
     common = flat(dataclasses.asdict(shared))
     own = flat(dataclasses.asdict(config))
@@ -159,14 +177,17 @@ def _row(name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes:
 def row_config(name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]) -> RunConfig:
     """The recipe of a row's method, made comparable with LSD's, and then what --set says, for as many steps as LSD.
 
-    Steps are rounded up to whole epochs, whose lengths differ for methods that learn from blocks or episodes.
+    `lsd+music` is LSD with the reward of MUSIC added. Steps are rounded up to whole epochs, whose lengths differ for
+    methods that learn from blocks or episodes.
     """
-    lsd, usual = get_recipe(recipe, shared.env.name, "lsd", space), usual_skills(name)
+    method, _, bonus = name.partition("+")
+    lsd, usual = get_recipe(recipe, shared.env.name, "lsd", space), usual_skills(method)
     only_discrete = (space.kind, usual.kind) == ("continuous", "discrete")
-    own = comparable(get_recipe(recipe, shared.env.name, name, usual if only_discrete else space), lsd)
+    own = get_recipe(recipe, shared.env.name, method, usual if only_discrete else space, bonus or None)
+    own = comparable(own, lsd)
     own = with_changes(own, _for_stages(own, changes))
     _method(own)  # what cannot be is refused before anything is trained
-    parts = {part: getattr(own, part) for part in ("env", "method", "skills", "sac", "schedule")}
+    parts = {part: getattr(own, part) for part in ("env", "method", "bonus", "skills", "sac", "schedule")}
     config = dataclasses.replace(shared, **parts)  # engine, seeds and how often to look are the whole study's
     return stages.with_steps(config, shared.schedule.epochs * shared.schedule.collection)
 
@@ -230,18 +251,13 @@ class RandomActions(Row):
     def run(self, folder: Path) -> None:
         """There is none: it only ever writes its episodes there."""
 
+    def played(self, episodes: int) -> Rollout:
+        """Its episodes."""
+        return play_randomly(self.config, episodes)
+
     def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
-        spec = make_world(self.config.env).spec
-        played = play_randomly(self.config, episodes)
-        where, side, std = list(spec.groups["position"]), spec.bin, np.array(spec.obs_std)
-        covered = [float(coverage(x[..., where], side)) for x in played.obs]
-        per_seed = {
-            "coverage_mode": covered,
-            "coverage_sampled": covered,
-            "travelled": [float(travelled(x, std).mean()) for x in played.obs],
-            "distance": [float(np.linalg.norm((x[-1] - x[0])[:, where], axis=-1).mean()) for x in played.obs],
-            "survived": [float(x[:-1].sum(axis=0).mean()) for x in played.alive],
-        }
+        spec, played = make_world(self.config.env).spec, self.played(episodes)
+        where, per_seed = list(spec.groups["position"]), measures(spec, played, played)
         arrays = {"position": np.asarray(played.obs[..., where]), "skill": np.asarray(played.skill)}
         write_arrays(_rollouts(folder), arrays, {"skills": "none"})
         return {
@@ -256,13 +272,13 @@ class RandomActions(Row):
         }
 
 
-def play_randomly(config: RunConfig, episodes: int) -> Rollout:
-    """Whole episodes from where an evaluation starts them; arrays lead with the seed axis."""
+def play_randomly(config: RunConfig, episodes: int, largest: float = 1.0) -> Rollout:
+    """Whole episodes of uniform actions from where an evaluation starts them; arrays lead with the seed axis."""
     world = make_world(config.env).from_origin()
     engine, spec = make_engine(world, config.engine), world.spec
 
     def act(nobody: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
-        return jax.random.uniform(key, (episodes, spec.action_dim), jnp.float32, -1.0, 1.0)
+        return jax.random.uniform(key, (episodes, spec.action_dim), jnp.float32, -largest, largest)
 
     episodes_of = make_episodes(world, engine, act, spec.episode_length)
     keys = jnp.stack([jax.random.key(seed) for seed in range(config.seed, config.seed + config.seeds)])
@@ -279,8 +295,10 @@ def _rollouts(folder: Path) -> Path:
     return folder / "evaluation" / "rollouts.safetensors"
 
 
-def trajectories(results: Facts, rows: Mapping[str, Facts], runs: Path) -> bytes | None:
-    """Where the random skills of every row's first seed go, one panel each, all at one scale.
+def trajectories(
+    results: Facts, rows: Mapping[str, Facts], runs: Path, unit: str = "", scenery: Callable[[Axes], None] | None = None
+) -> bytes | None:
+    """Where the random skills of every row's first seed go, one panel each, all at one scale; before a scenery, if any.
 
     Nothing if the runs are gone; a row alone whose run is gone has an empty panel.
     """
@@ -301,11 +319,13 @@ def trajectories(results: Facts, rows: Mapping[str, Facts], runs: Path) -> bytes
             continue
         position, skill = played[name].read("position")[0], played[name].read("skill")[0]
         kind = played[name].about["skills"]
+        if scenery is not None:
+            scenery(axes)
         show_paths(axes, position, "0.4" if kind == "none" else skill_colours(skill, kind))
         plane = position.shape[-1] > 1
     env, seed, episodes = results["config"]["env"]["name"], results["seeds"][0], results["episodes_per_seed"]
     what = f"{env}, seed {seed}: {episodes} random skills with mode actions"
     figure.suptitle(f"{what}\nafter {amount(rows)}", fontsize=9)
-    figure.supxlabel("x")
-    figure.supylabel("y" if plane else "time")
+    figure.supxlabel(f"x{unit}")
+    figure.supylabel(f"y{unit}" if plane else "time")
     return picture_of(figure)

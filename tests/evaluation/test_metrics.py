@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, summarise, travelled
+from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, of_object, summarise, travelled
 
 
 def test_bins_are_half_open_and_aligned_at_zero():
@@ -121,3 +121,18 @@ def test_a_runner_in_a_plane_tips_over():
     assert kind_of_motion(position, pitch, np.array([4, 4])) == "flip"
     assert kind_of_motion(position, pitch, np.array([1, 1])) == "pose"  # both episodes were over before
     assert kind_of_motion(position, np.zeros((5, 2, 0)), np.array([4, 4])) == "pose"
+
+
+def test_what_becomes_of_an_object():
+    """One is carried up and held, one is thrown up and comes back, one is pushed, one falls off the table."""
+    start = np.array([[0.05, 0.05, 0.4]] * 4)
+    paths = np.stack([start, start, start])
+    paths[1:, 0, 2] += 0.2
+    paths[1, 1, 2] += 0.06
+    paths[1:, 2, 0] += 0.1
+    paths[2, 2, 0] += 0.1
+    paths[1, 3, 1], paths[2, 3] = 0.15, (0.05, 0.35, 0.0)
+    found = of_object(paths, 0.1)
+    assert found.pop("highest") == pytest.approx(0.2)
+    assert found == {"coverage_unfallen": 4, "lifted": 2, "held": 1}
+    assert coverage(paths[..., :2], 0.1) == 5

@@ -2,6 +2,7 @@
 
 import pytest
 
+from wanderlust.envs.worlds.fetch import Fetch
 from wanderlust.train import loop
 from wanderlust_experiments import coverage
 
@@ -33,10 +34,17 @@ from wanderlust_experiments import coverage
         ("coverage --env point --set method.name=diayn", "--set method.name: that is what the rows differ in"),
         ("coverage --env point --set skills.size=3", "--set skills.size: say it with --skills or --discrete"),
         ("coverage --env point --set method.multiplier=3", "there is no field method.multiplier"),
+        ("fetch --env ant", "--env is ant; it must be one of fetch-push, fetch-slide, fetch-pick-and-place"),
+        ("fetch --only nosuch", "there is no row 'nosuch'; known: lsd, diayn, dads, lsd+music"),
+        ("fetch --only lsd+dads", "--with dads: this reward cannot be added to another's; known: music"),
+        ("fetch --set skills.size=3", "--set skills.size=3: the skills of this figure are continuous"),
+        ("fetch --set method.name=diayn", "--set method.name: that is what the rows differ in"),
+        ("fetch --seeds 0", "seeds is 0"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(command_line, tmp_path, monkeypatch, args, message):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Fetch, "statistics", ((0.0,) * 25, (1.0,) * 25))  # else they would be measured
     for module, name in ((loop, "run_training"), (coverage, "play_randomly")):
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("something was trained or measured"))
     code, out, err = command_line("reproduce", *args.split())

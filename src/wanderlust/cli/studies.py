@@ -114,6 +114,33 @@ class CoverageStudy(Comparison):
         return _show(console, *coverage.reproduce(**self.options()))
 
 
+@dataclasses.dataclass(frozen=True)
+class FetchStudy(Comparison):
+    """Where skills take the object of the Fetch worlds: trajectories, coverage and lifts, with and without MUSIC.
+
+    Stopped and called again, it continues where it was. For example:
+      wanderlust reproduce fetch                                all nine rows on FetchPush
+      wanderlust reproduce fetch --env fetch-slide --seeds 1 --only lsd --only lsd+music --only untouched
+    """
+
+    env: str = "fetch-push"
+    """The environment: fetch-push, fetch-slide or fetch-pick-and-place."""
+    seeds: int = 4
+    """Seeds per row, each a training of its own."""
+    only: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="ROW")] = ()
+    """Only this row: a method, METHOD+music, random (uniform actions) or untouched (a hand at rest); may be
+    repeated."""
+    work: Path = Path("runs/fetch")
+    """Where the runs go; finished ones are reused, unfinished ones resumed."""
+    out: Path = Path("benchmarks/results/fetch")
+    """Where JSON, Markdown and figures go."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust_experiments import fetch
+
+        return _show(console, *fetch.reproduce(**self.options()))
+
+
 def _show(console: Console, result: dict[str, Any], text: str, files: tuple[Path, ...]) -> int:
     """Print the table of a comparison, and where it is."""
     console.print(text)
@@ -121,7 +148,12 @@ def _show(console: Console, result: dict[str, Any], text: str, files: tuple[Path
     return EXIT_BROKEN if result["failed"] else 0
 
 
-ITEMS: dict[str, Any] = {"point-goals": PointGoals, "ablation": AblationStudy, "coverage": CoverageStudy}
+ITEMS: dict[str, Any] = {
+    "point-goals": PointGoals,
+    "ablation": AblationStudy,
+    "coverage": CoverageStudy,
+    "fetch": FetchStudy,
+}
 Item: Any = one_of(ITEMS, prefix_name=False)
 
 
@@ -133,6 +165,7 @@ class Reproduce:
       wanderlust reproduce point-goals      both PointEnv tables, eight seeds, under 20 minutes on two cores
       wanderlust reproduce ablation --help
       wanderlust reproduce coverage --help
+      wanderlust reproduce fetch --help
     """
 
     item: tyro.conf.OmitArgPrefixes[Item]

@@ -15,7 +15,7 @@ import numpy as np
 from wanderlust import train
 from wanderlust.config import EngineName
 from wanderlust.envs.spec import EnvSpec, Rollout
-from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, summarise, travelled
+from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, of_object, summarise, travelled
 from wanderlust.runs.files import write_arrays, write_json
 from wanderlust.runs.learned import load_learner, represent
 from wanderlust.runs.run import Run
@@ -38,16 +38,8 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
     phi_first, phi_last = (np.asarray(phi(learned, obs)) for obs in (mode.obs[:, 0], mode.obs[:, -1]))
     codes = np.asarray(jax.vmap(jax.vmap(parts.skills.code))(jnp.asarray(mode.skill)))
     spec = parts.world.spec
-    where, side, std = list(spec.groups["position"]), spec.bin, np.array(spec.obs_std)
-    per_seed: dict[str, list[float]] = {
-        "coverage_mode": [coverage(x[..., where], side) for x in mode.obs],
-        "coverage_sampled": [coverage(x[..., where], side) for x in sampled.obs],
-        "travelled": [float(travelled(x, std).mean()) for x in mode.obs],
-        "distance": [float(np.linalg.norm((x[-1] - x[0])[:, where], axis=-1).mean()) for x in mode.obs],
-        "survived": [float(x[:-1].sum(axis=0).mean()) for x in mode.alive],
-        "survived_median": [float(np.median(x[:-1].sum(axis=0))) for x in mode.alive],
-        "alignment": [alignment(b - a, c) for a, b, c in zip(phi_first, phi_last, codes, strict=True)],
-    }
+    aligned = [alignment(b - a, c) for a, b, c in zip(phi_first, phi_last, codes, strict=True)]
+    per_seed = {**measures(spec, mode, sampled), "alignment": aligned}
     result: dict[str, Any] = {
         "name": run.config.name,
         "recipe": run.config.recipe,
@@ -66,7 +58,7 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
             "counts": [{kind: names.count(kind) for kind in sorted(set(names))} for names in kinds],
         }
     arrays = {
-        "position": np.asarray(mode.obs[..., where]),
+        "position": np.asarray(mode.obs[..., list(spec.groups["position"])]),
         "skill": np.asarray(mode.skill),
         "phi_first": phi_first,
         "phi_last": phi_last,
@@ -74,6 +66,23 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
     write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": run.config.skills.kind})
     write_json(run.evaluation / "evaluation.json", result)
     return result
+
+
+def measures(spec: EnvSpec, mode: Rollout, sampled: Rollout) -> dict[str, list[float]]:
+    """Of episodes with mode and with sampled actions, for every seed; arrays of both lead with the seed axis."""
+    where, side, std = list(spec.groups["position"]), spec.bin, np.array(spec.obs_std)
+    per_seed: dict[str, list[float]] = {
+        "coverage_mode": [coverage(x[..., where], side) for x in mode.obs],
+        "coverage_sampled": [coverage(x[..., where], side) for x in sampled.obs],
+        "travelled": [float(travelled(x, std).mean()) for x in mode.obs],
+        "distance": [float(np.linalg.norm((x[-1] - x[0])[:, where], axis=-1).mean()) for x in mode.obs],
+        "survived": [float(x[:-1].sum(axis=0).mean()) for x in mode.alive],
+        "survived_median": [float(np.median(x[:-1].sum(axis=0))) for x in mode.alive],
+    }
+    if len(thing := list(spec.groups.get("object", ()))) == 3:
+        objects = [of_object(x[..., thing], side) for x in mode.obs]
+        per_seed.update({name: [one[name] for one in objects] for name in objects[0]})
+    return per_seed
 
 
 def _env_steps(run: Run, epoch: int) -> int:

@@ -15,6 +15,10 @@ MEASURES = {
     "survived": "steps survived, mode actions",
     "survived_median": "steps survived, median, mode actions",
     "alignment": "cosine of phi(s_T) - phi(s_0) and z, mode actions",
+    "coverage_unfallen": "bins covered while the object is not 5 cm lower than at first, mode actions",
+    "lifted": "episodes that lift the object by more than 5 cm, mode actions",
+    "held": "episodes that end with the object lifted so, mode actions",
+    "highest": "metres by which the object is lifted at most, mode actions",
 }
 """What an evaluation measures, by the names in evaluation.json."""
 
@@ -38,6 +42,21 @@ def alignment(steps: NDArray[np.floating], codes: NDArray[np.floating]) -> float
     """Mean cosine between phi(s_T) - phi(s_0) and the skill's code: 1 when skills move along their own direction."""
     norms = np.linalg.norm(steps, axis=-1) * np.linalg.norm(codes, axis=-1)
     return float(np.mean(np.sum(steps * codes, axis=-1) / np.maximum(norms, 1e-12)))
+
+
+LIFTED = 0.05
+"""Metres above its start from which an object counts as lifted, and below it as fallen."""
+
+
+def of_object(path: NDArray[np.floating], bin_size: float) -> dict[str, float]:
+    """Where an object with a height, [time, episodes, 3], is taken: what MEASURES has of an object."""
+    above = path[..., 2] - path[0, :, 2]
+    return {
+        "coverage_unfallen": coverage(path[above > -LIFTED][:, :2], bin_size),
+        "lifted": int(np.sum(above.max(axis=0) > LIFTED)),
+        "held": int(np.sum(above[-1] > LIFTED)),
+        "highest": float(above.max()),
+    }
 
 
 LOCOMOTION, FLIP, ROTATION, POSE = "locomotion", "flip", "rotation", "pose"
