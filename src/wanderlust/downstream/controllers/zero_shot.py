@@ -4,34 +4,18 @@ LSD and METRA go by the direction from phi(s) to phi(g), at the length that skil
 discriminator which skill it expects at the goal. What each does is `towards` of its file under `methods/`.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from wanderlust.downstream.controllers.options import (
-    Choice,
-    ControlledSkills,
-    HighLevelPolicy,
-    TaskSetup,
-    make_option_rollout,
-    over_skills,
-    returns,
-)
+from wanderlust.downstream.controllers.options import Choice, ControlledSkills, HighLevelPolicy, over_skills
 from wanderlust.downstream.tasks import GoalTask
 from wanderlust.envs import World
-from wanderlust.runs.learned import Learned, choose_skill
+from wanderlust.runs.learned import choose_skill
 from wanderlust.train import Setup, make_skill_rollout, sample_skills
-
-
-class Followed(NamedTuple):
-    """The result of a batch of episodes."""
-
-    returns: Float[Array, " episodes"]
-    skill_norm: Float[Array, ""]
-    """Mean norm of the skills chosen while an episode was running."""
 
 
 def zero_shot_policy(parts: Setup) -> HighLevelPolicy:
@@ -42,16 +26,6 @@ def zero_shot_policy(parts: Setup) -> HighLevelPolicy:
         return Choice(choose_skill(parts, skilled.learned, obs, goal))
 
     return over_skills(parts, choose, option_length=1)
-
-
-def follow(parts: Setup, learned: Learned, task: GoalTask, episodes: int, key: Key[Array, ""]) -> Followed:
-    """Episodes of a goal task; `learned` is one seed's. Where the engine compiles, so does this."""
-    setup = TaskSetup(task, task.arrange(parts.world), parts.engine)
-    policy, skilled = zero_shot_policy(parts), ControlledSkills(learned)
-    ours = HighLevelPolicy(lambda _, *now: policy.choose(skilled, *now), lambda _, *now: policy.act(skilled, *now), 1)
-    decisions = make_option_rollout(setup, ours)((), key[None], episodes)
-    norms = jnp.linalg.norm(decisions.choice.skill, axis=-1)
-    return Followed(returns(decisions)[0], jnp.sum(norms * decisions.valid) / jnp.sum(decisions.valid))
 
 
 # --- what the skills' own speed allows --------------------------------------------------------------------------------
