@@ -17,27 +17,3 @@ from wanderlust.config.run import (
     method_config,
 )
 from wanderlust.errors import require, require_at_least, require_positive
-
-__all__ = [
-    "DriverName",
-    "EngineName",
-    "EnvConfig",
-    "MethodConfig",
-    "Precision",
-    "RunConfig",
-    "SacConfig",
-    "ScheduleConfig",
-    "SkillConfig",
-    "StageConfig",
-    "StagedConfig",
-    "Variant",
-    "build",
-    "flat",
-    "from_json",
-    "method_config",
-    "require",
-    "require_at_least",
-    "require_positive",
-    "to_json",
-    "with_changes",
-]

@@ -6,17 +6,6 @@ from wanderlust.envs.engines.base import Engine
 from wanderlust.envs.engines.select import choose_engine, make_engine
 from wanderlust.registry import WORLDS
 
-__all__ = [
-    "Engine",
-    "MujocoWorld",
-    "SelfStepping",
-    "World",
-    "WorldState",
-    "choose_engine",
-    "make_engine",
-    "make_world",
-]
-
 
 def make_world(config: EnvConfig) -> World:
     """The world a configuration describes."""

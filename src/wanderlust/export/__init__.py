@@ -148,7 +148,7 @@ def _write(folder: Path, models: dict[str, bytes], facts: dict[str, Any]) -> lis
 
 def _check_installed() -> None:
     try:
-        import onnx  # noqa: F401
+        import onnx
         import onnxruntime
     except ImportError as error:
         raise UserError(f"export needs {error.name or 'onnx'}: pip install 'wanderlust[onnx]'") from None

@@ -19,17 +19,6 @@ from wanderlust.recipes.published import BODIES, body_paper, csd_paper, metra_pa
 from wanderlust.recipes.tuned import body_fast, body_laptop, fallback
 from wanderlust.registry import METHODS, WORLDS
 
-__all__ = [
-    "BODIES",
-    "DEFAULT",
-    "DESCRIPTIONS",
-    "RECIPES",
-    "get_recipe",
-    "known_recipes",
-    "usual_skills",
-    "with_random_start",
-]
-
 DEFAULT = "laptop"
 
 DESCRIPTIONS = {

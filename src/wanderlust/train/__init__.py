@@ -19,24 +19,3 @@ from wanderlust.train.state import (
     skill_policy,
     to_save,
 )
-
-__all__ = [
-    "Driver",
-    "Learner",
-    "Setup",
-    "TrainState",
-    "actions",
-    "assemble",
-    "command_actions",
-    "init",
-    "init_seed",
-    "make_driver",
-    "make_probe",
-    "make_skill_rollout",
-    "sample_skills",
-    "saved_form",
-    "seed_mesh",
-    "set_subgoals",
-    "skill_policy",
-    "to_save",
-]
