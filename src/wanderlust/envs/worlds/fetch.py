@@ -34,7 +34,7 @@ from wanderlust.envs.worlds.body import Body, BodyConfig
 REACH = 0.05
 """Metres that an action of 1 moves the mocap body by."""
 TURN = (1.0, 0.0, 1.0, 0.0)
-"""The quaternion of a hand that points down. Half of it and half of the hand's own is what the mocap body gets."""
+"""The rotation of a hand that points down. The mocap body gets the sum of this quaternion and the hand's own."""
 CLEARANCE = 0.1
 """Metres that an object's start keeps from the hand, on the plane."""
 UNLIMITED = ("torso_lift", "head_pan", "head_tilt", "shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex")
@@ -136,27 +136,14 @@ class Fetch(Body):
     def load(self) -> mujoco.MjSpec:
         spec = open_robotics(f"fetch/{self.setting.file}")
         (weld,) = spec.equalities
-        data = [
-            0.0,
-            0.0,
-            0.0,
-            0.0,
-            0.0,
-            0.0,
-            1.0,
-            0.0,
-            0.0,
-            0.0,
-            1.0,
-            0.0,
-        ]  # no offset between the hand and the mocap body
-        weld.data = data
+        data = np.zeros(len(weld.data))
+        data[[6, 10]] = 1.0  # the hand's pose is that of the mocap body, without an offset
         if self.config.physics == "old":
             for name in UNLIMITED:
                 spec.joint(f"robot0:{name}_joint").limited = mujoco.mjtLimited.mjLIMITED_FALSE
             translation, rotation = compiled(spec).body("robot0:gripper_link").invweight0
-            data[10] = np.sqrt(rotation / translation)  # 4.066
-            weld.data = data
+            data[10] = np.sqrt(rotation / translation)  # 4.066; MuJoCo 2 weighed rotation so, 3 weighs it by 1
+        weld.data = data
         hand, grip = (mujoco.mjtObj.mjOBJ_XBODY, "robot0:gripper_link"), (mujoco.mjtObj.mjOBJ_SITE, "robot0:grip")
         for name, sensor, (kind, of) in (
             ("hand", mujoco.mjtSensor.mjSENS_FRAMEPOS, hand),
@@ -253,7 +240,6 @@ def _rest(world: Fetch) -> Rest:
     def qvel(name: str) -> int:
         return 1 + model.nq + int(model.joint(name).dofadr[0])
 
-    squeezed = [model.joint(int(i)).name for i in model.actuator_trnid[:, 0]]
     fingers = [robot(name) for name in FINGERS]
     return Rest(
         physics=physics,
@@ -263,7 +249,7 @@ def _rest(world: Fetch) -> Rest:
         qvel=qvel("object0:joint"),
         fingers=(qpos(fingers[0]), qpos(fingers[1])),
         finger_velocities=(qvel(fingers[0]), qvel(fingers[1])),
-        squeezed=tuple(map(qpos, squeezed)),
+        squeezed=tuple(qpos(model.joint(int(i)).name) for i in model.actuator_trnid[:, 0]),
     )
 
 
