@@ -233,8 +233,8 @@ class RandomActions(Row):
     def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
         spec = make_world(self.config.env).spec
         played = play_randomly(self.config, episodes)
-        where, std = list(spec.groups["position"]), np.array(spec.obs_std)
-        covered = [float(coverage(x[..., where])) for x in played.obs]
+        where, side, std = list(spec.groups["position"]), spec.bin, np.array(spec.obs_std)
+        covered = [float(coverage(x[..., where], side)) for x in played.obs]
         per_seed = {
             "coverage_mode": covered,
             "coverage_sampled": covered,

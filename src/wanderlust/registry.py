@@ -132,5 +132,8 @@ WORLDS = Registry(
         "ant": "wanderlust.envs.worlds.ant:Ant",
         "half-cheetah": "wanderlust.envs.worlds.half_cheetah:HalfCheetah",
         "humanoid": "wanderlust.envs.worlds.humanoid:Humanoid",
+        "fetch-push": "wanderlust.envs.worlds.fetch:FetchPush",
+        "fetch-slide": "wanderlust.envs.worlds.fetch:FetchSlide",
+        "fetch-pick-and-place": "wanderlust.envs.worlds.fetch:FetchPickAndPlace",
     },
 )

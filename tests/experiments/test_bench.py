@@ -79,13 +79,13 @@ def test_a_ratio_is_the_median_of_the_rounds_own_ratios():
 def test_ratios_pair_threads_with_threads_and_processes_with_all_threads():
     abouts = [
         {"group": 1, "engine": engine, "worlds": 8, "threads": threads}
-        for engine, threads in (("c", 1), ("c", 4), ("envpool", 1), ("envpool", 4), ("async", 8))
+        for engine, threads in (("c", 1), ("c", 4), ("envpool", 1), ("envpool", 4), ("async", 8), ("sync", 1))
     ]
-    rates = [Rates([x]) for x in (10.0, 30.0, 5.0, 20.0, 6.0)]
+    rates = [Rates([x]) for x in (10.0, 30.0, 5.0, 20.0, 6.0, 4.0)]
     found = [
         (r["ours"]["threads"], r["theirs"]["engine"], r["ratio"]["median"]) for r in physics._ratios(abouts, rates)
     ]
-    assert found == [(1, "envpool", 2.0), (4, "envpool", 1.5), (4, "async", 5.0)]
+    assert found == [(1, "envpool", 2.0), (4, "envpool", 1.5), (4, "async", 5.0), (1, "sync", 2.5)]
 
 
 def test_whatever_was_started_is_closed_if_a_measurement_fails(clock):
@@ -200,7 +200,7 @@ def test_a_peer_that_is_installed_and_cannot_be_loaded_is_missing_too(tmp_path, 
         speed, "NEEDS", {"envpool": (("links_against_more",), "not installed"), "async": (("json",), "")}
     )
     why = "installed, but cannot be loaded: libMore.so.1: cannot open shared object file"
-    assert speed._peers() == ({"async"}, {"envpool": why})
+    assert speed._peers("ant") == ({"async"}, {"envpool": why})
 
 
 def small_recipe(recipe, env, method, skills):
@@ -266,7 +266,7 @@ def test_results_go_to_a_file_named_after_the_device():
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        (("--env", "point"), "--env is point; it must be one of ant, half-cheetah, humanoid"),
+        (("--env", "point"), "--env is point; it must be one of ant, half-cheetah, humanoid, fetch-push"),
         (("--worlds", "16", "0"), "--worlds is 16 0; it must be whole numbers from 1 on"),
         (("--threads", "-1"), "--threads is -1"),
         (("--seconds", "0"), "--seconds is 0.0; it must be positive"),

@@ -411,7 +411,7 @@ def test_wrappers_of_vector_observations_show_the_same_worlds(mode):
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"env": "point"}, "steps MuJoCo bodies, not 'point'; known: ant, half-cheetah, humanoid"),
+        ({"env": "point"}, "steps MuJoCo bodies, not 'point'; known: ant, half-cheetah, humanoid, fetch-push"),
         ({"num_envs": 0}, "num_envs is 0; it must be a whole number of at least 1"),
         ({"num_envs": 2.5}, "num_envs is 2.5"),
         ({"threads": 0}, "threads is 0"),

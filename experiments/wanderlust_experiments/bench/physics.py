@@ -11,7 +11,7 @@ from typing import Any, Literal
 import gymnasium
 import jax
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from numpy.typing import NDArray
 
 from wanderlust.envs import make_engine, make_world
@@ -21,6 +21,7 @@ from wanderlust.registry import WORLDS
 from wanderlust.report.progress import Progress
 from wanderlust.sweeps.tables import count
 from wanderlust_experiments.bench.measure import Rates, Workload, first_call, interleaved, ratio
+from wanderlust_experiments.bench.robotics import robotics_env
 
 BenchEngine = Literal["c", "warp"]
 
@@ -113,6 +114,17 @@ def async_processes(env: str, worlds: int) -> Workload:
     return _workload("async", envs, envs.single_action_space, worlds, worlds)
 
 
+MOST_IN_A_LOOP = 8
+"""SyncVectorEnv steps its worlds one after the other: more would only take longer to load."""
+
+
+def sync_loop(env: str, worlds: int) -> Workload:
+    """Gymnasium's SyncVectorEnv of Gymnasium-Robotics' environments: a Python loop on one core."""
+    count = min(worlds, MOST_IN_A_LOOP)
+    envs = SyncVectorEnv([functools.partial(robotics_env, env)] * count)
+    return _workload("sync", envs, envs.single_action_space, count, 1)
+
+
 class WarpWorkload:
     """The engine `warp` in a compiled program of many steps, as the `fused` driver has it."""
 
@@ -172,6 +184,8 @@ def physics_groups(
             if "async" in peers:
                 processes = {min(max(threads), size), *([size] if size <= MOST_PROCESSES else [])}
                 group += [functools.partial(async_processes, env, n) for n in sorted(processes)]
+            if "sync" in peers and 1 in threads:
+                group.append(functools.partial(sync_loop, env, size))
             yield group
     if "warp" in engines:
         for size in worlds or BATCHES["warp"]:
@@ -199,12 +213,12 @@ def measure_physics(groups: Sequence[Group], seconds: float, line: Progress) -> 
 
 
 def _ratios(abouts: Sequence[dict[str, Any]], rates: Sequence[Rates]) -> list[dict[str, Any]]:
-    """`c` against every other with as many threads; against processes, `c` with all its threads."""
+    """`c` against every other with as many threads; against a process per world, `c` with all its threads."""
     ours = {about["threads"]: k for k, about in enumerate(abouts) if about["engine"] == "c"}
     found = []
     for about, rate in zip(abouts, rates, strict=True):
-        if about["engine"] in ("envpool", "async"):
-            k = ours[about["threads"] if about["engine"] == "envpool" else max(ours)]
+        if about["engine"] in ("envpool", "async", "sync"):
+            k = ours[max(ours) if about["engine"] == "async" else about["threads"]]
             sides = {"ours": identity(abouts[k]), "theirs": identity(about)}
             found.append({**sides, "ratio": ratio(rates[k], rate)})
     return found

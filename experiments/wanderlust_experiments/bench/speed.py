@@ -23,6 +23,7 @@ from wanderlust.runs.provenance import PACKAGES, command, commit, processor, ver
 from wanderlust.sweeps.tables import count
 from wanderlust_experiments.bench.measure import ROUNDS
 from wanderlust_experiments.bench.physics import BenchEngine, identity, measure_physics, physics_groups, workers
+from wanderlust_experiments.bench.robotics import IDS
 from wanderlust_experiments.bench.updates import measure_updates, update_configs
 
 Part = Literal["physics", "updates"]
@@ -44,7 +45,7 @@ def bench(
     engines = tuple(dict.fromkeys(engines or _engines_here()))
     if "warp" in engines:
         import_mujoco_warp()
-    peers, missing = _peers() if only != "updates" else (set(), {})
+    peers, missing = _peers(env) if only != "updates" else (set(), {})
     groups = list(physics_groups(env, engines, worlds, threads, peers)) if only != "updates" else []
     configs = list(update_configs(env)) if only != "physics" else []
     result: dict[str, Any] = {
@@ -70,7 +71,7 @@ def bench(
 
 
 def _check(env: str, worlds: Sequence[int] | None, threads: Sequence[int] | None, seconds: float) -> None:
-    comparable = [name for name in WORLDS.names() if getattr(WORLDS.get(name), "gymnasium", None)]
+    comparable = [name for name in WORLDS.names() if getattr(WORLDS.get(name), "gymnasium", None) or name in IDS]
     if env not in comparable:
         raise UserError(f"--env is {env}; it must be one of {', '.join(comparable)}")
     for flag, values in (("--worlds", worlds), ("--threads", threads)):
@@ -94,15 +95,17 @@ def _engines_here() -> tuple[BenchEngine, ...]:
 NEEDS = {
     "envpool": (("envpool",), "not installed: the package envpool has it"),
     "async": (("imageio", "glfw"), "not installed: Gymnasium's own bodies need the extra gymnasium[mujoco]"),
+    "sync": (("gymnasium_robotics",), "not installed: the extra wanderlust[fetch] has it"),
 }
 """The modules without which a peer cannot run, and what to say then."""
 
 
-def _peers() -> tuple[set[str], dict[str, str]]:
+def _peers(env: str) -> tuple[set[str], dict[str, str]]:
     """What else there is to compare with, and why the rest is missing."""
-    reasons = {name: _why_missing(*needs) for name, needs in NEEDS.items()}
+    rivals = {"sync"} if env in IDS else {"envpool", "async"}
+    reasons = {name: _why_missing(*needs) for name, needs in NEEDS.items() if name in rivals}
     missing = {name: why for name, why in reasons.items() if why is not None}
-    return set(NEEDS) - set(missing), missing
+    return rivals - set(missing), missing
 
 
 def _why_missing(modules: tuple[str, ...], if_not_installed: str) -> str | None:

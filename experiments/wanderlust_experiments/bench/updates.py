@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from wanderlust import train
 from wanderlust.config import RunConfig, SkillConfig
-from wanderlust.recipes import get_recipe
+from wanderlust.recipes import get_recipe, known_recipes
 from wanderlust.report.progress import Progress
 from wanderlust.sweeps.tables import count
 from wanderlust.train.update import each_seed, learn
@@ -72,8 +72,8 @@ def _filled(replay: Any, key: Any) -> Any:
 
 
 def update_configs(env: str) -> Iterator[RunConfig]:
-    """The device's recipe at several batch sizes and numbers of seeds."""
-    recipe = "laptop" if jax.default_backend() == "cpu" else "fast"
+    """The device's recipe at several batch sizes and numbers of seeds; `laptop` where there is no other."""
+    recipe = "fast" if jax.default_backend() != "cpu" and "fast" in known_recipes(env) else "laptop"
     config = get_recipe(recipe, env, "lsd", SkillConfig("continuous", 2))
     for seeds in SEEDS:
         for divisor in SMALLER:

@@ -144,7 +144,7 @@ class Reproduce:
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """Measure how fast this machine steps environments and learns, beside EnvPool and AsyncVectorEnv where installed.
+    """Measure how fast this machine steps environments and learns, beside other libraries where they are installed.
 
     For example:
       wanderlust bench                                      about two minutes on two cores
@@ -153,7 +153,7 @@ class Bench:
     """
 
     env: str = "ant"
-    """The environment: ant, half-cheetah or humanoid."""
+    """The environment: ant, half-cheetah, humanoid, fetch-push, fetch-slide or fetch-pick-and-place."""
     engines: Annotated[tuple[Literal["c", "warp"], ...], arg(metavar="ENGINE ...")] = ()
     """The engines to measure; by default c, and warp where there is a GPU."""
     worlds: Annotated[tuple[int, ...], arg(metavar="N ...")] = ()

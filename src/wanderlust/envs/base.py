@@ -97,3 +97,22 @@ class MujocoWorld(World, Protocol):
     def capacity(self) -> Capacity | None:
         """Room for contacts on a GPU; None to have it measured."""
         ...
+
+
+@runtime_checkable
+class Steered(Protocol):
+    """A world whose actions reach MuJoCo by a rule of its own: not one control each, over the control's range.
+
+    Both functions are of batches, in NumPy (engine `c`) or in JAX (`warp`).
+    """
+
+    def inputs(self, state: WorldState, action: Any) -> tuple[Any, Any]:
+        """Controls [worlds, nu], and mocap poses [worlds, 7 nmocap] (all positions, then all quaternions).
+
+        They hold for the whole control step. Of the state, mocap poses are those of the step before.
+        """
+        ...
+
+    def corrected(self, physics: Any) -> Any:
+        """The physics after a control step, as the world wants it to be. It must not change what sensors read."""
+        ...

@@ -1,9 +1,12 @@
 """MuJoCo models: opening them, changing them with MjSpec, and how actions become controls."""
 
 import contextlib
+import copy
+import importlib.util
 import warnings
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -11,6 +14,8 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
+
+from wanderlust.errors import UserError
 
 FULL = int(mujoco.mjtState.mjSTATE_FULLPHYSICS)
 MOCAP = int(mujoco.mjtState.mjSTATE_MOCAP_POS) | int(mujoco.mjtState.mjSTATE_MOCAP_QUAT)
@@ -21,6 +26,14 @@ def open_gymnasium(name: str) -> mujoco.MjSpec:
     asset = resources.files("gymnasium") / "envs" / "mujoco" / "assets" / name
     with resources.as_file(asset) as path:
         return mujoco.MjSpec.from_file(str(path))
+
+
+def open_robotics(name: str) -> mujoco.MjSpec:
+    """One of the model files that Gymnasium-Robotics installs; its Python code is neither needed nor imported."""
+    found = importlib.util.find_spec("gymnasium_robotics")
+    if found is None or not found.submodule_search_locations:
+        raise UserError("the Fetch models come with Gymnasium-Robotics: pip install 'wanderlust[fetch]'")
+    return mujoco.MjSpec.from_file(str(Path(found.submodule_search_locations[0]) / "envs" / "assets" / name))
 
 
 def compiled(spec: mujoco.MjSpec) -> mujoco.MjModel:
@@ -116,6 +129,18 @@ def name_floor_contacts(spec: mujoco.MjSpec) -> None:
         )
     for geom in spec.geoms:
         geom.contype = geom.conaffinity = 0
+
+
+_GEOMETRIC = ("FRAMEPOS", "FRAMEQUAT", "FRAMELINVEL", "FRAMEANGVEL")
+
+
+def without_forces(model: mujoco.MjModel) -> mujoco.MjModel:
+    """A copy in which nothing touches, for reading sensors that do not ask for it; the model itself if some do."""
+    if not set(model.sensor_type.tolist()) <= {int(getattr(mujoco.mjtSensor, f"mjSENS_{kind}")) for kind in _GEOMETRIC}:
+        return model
+    free = copy.copy(model)
+    free.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    return free
 
 
 # --- MuJoCo's warnings -----------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from wanderlust.envs.base import MujocoWorld, WorldState, sane
-from wanderlust.envs.mjcf import Controls, muted, physics_of, set_physics
+from wanderlust.envs.base import MujocoWorld, Steered, WorldState, sane
+from wanderlust.envs.mjcf import MOCAP, Controls, muted, physics_of, set_physics
 
 
 class Substep(NamedTuple):
@@ -31,7 +31,15 @@ def substeps(world: MujocoWorld, state: WorldState, action: NDArray[np.float32])
     model = world.model_for_c
     data = mujoco.MjData(model)
     set_physics(model, data, state.physics)
-    data.ctrl[:] = Controls.of_model(model).of(action)
+    if isinstance(world, Steered):
+        mujoco.mj_forward(model, data)  # the state has no sensors here
+        parts: Any = (physics_of(model, data)[None], data.sensordata[None].copy())
+        control, mocap = world.inputs(WorldState(*parts), np.asarray(action, np.float64)[None])
+        data.ctrl[:] = control[0]
+        mujoco.mj_setState(model, data, mocap[0], MOCAP)
+        data.qacc_warmstart[:] = 0.0
+    else:
+        data.ctrl[:] = Controls.of_model(model).of(action)
     seen: list[Substep] = []
     with muted(), np.errstate(over="ignore"):
         while len(seen) < world.frame_skip and (not seen or seen[-1].finite):

@@ -37,11 +37,11 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
     phi = jax.jit(jax.vmap(partial(represent, parts)))
     phi_first, phi_last = (np.asarray(phi(learned, obs)) for obs in (mode.obs[:, 0], mode.obs[:, -1]))
     codes = np.asarray(jax.vmap(jax.vmap(parts.skills.code))(jnp.asarray(mode.skill)))
-    where = list(parts.world.spec.groups["position"])
-    std = np.array(parts.world.spec.obs_std)
+    spec = parts.world.spec
+    where, side, std = list(spec.groups["position"]), spec.bin, np.array(spec.obs_std)
     per_seed: dict[str, list[float]] = {
-        "coverage_mode": [coverage(x[..., where]) for x in mode.obs],
-        "coverage_sampled": [coverage(x[..., where]) for x in sampled.obs],
+        "coverage_mode": [coverage(x[..., where], side) for x in mode.obs],
+        "coverage_sampled": [coverage(x[..., where], side) for x in sampled.obs],
         "travelled": [float(travelled(x, std).mean()) for x in mode.obs],
         "distance": [float(np.linalg.norm((x[-1] - x[0])[:, where], axis=-1).mean()) for x in mode.obs],
         "survived": [float(x[:-1].sum(axis=0).mean()) for x in mode.alive],
@@ -60,7 +60,7 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
         "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
     }
     if run.config.skills.kind == "discrete":
-        kinds = [_kinds(parts.world.spec, *of_seed) for of_seed in zip(mode.obs, mode.skill, mode.alive, strict=True)]
+        kinds = [_kinds(spec, *of_seed) for of_seed in zip(mode.obs, mode.skill, mode.alive, strict=True)]
         result["kinds"] = {
             "per_seed": kinds,
             "counts": [{kind: names.count(kind) for kind in sorted(set(names))} for names in kinds],

@@ -4,6 +4,7 @@ from typing import Any
 
 from wanderlust.config import RunConfig
 from wanderlust.envs import World
+from wanderlust.envs.base import Steered
 from wanderlust.envs.mjcf import Controls
 from wanderlust.envs.worlds.body import Body
 from wanderlust.methods.skills import ContinuousSkills, SkillSpace
@@ -74,14 +75,22 @@ def _body(world: World) -> dict[str, Any]:
     """What moves a body, and where else it can be had; nothing for worlds that are a formula."""
     if not isinstance(world, Body):
         return {}
-    controls, twin = Controls.of_model(world.model), world.gymnasium
-    low, high = controls.low.tolist(), (controls.low + 2 * controls.half).tolist()
+    twin = world.gymnasium
     elsewhere = {"gymnasium": {"id": twin.id, "options": dict(twin.options)}} if twin else {}
     return {
         "solver": world.config.solver,
         "cone": world.config.cone,
         "control_seconds": world.control_seconds,
         "frame_skip": world.frame_skip,
-        "control": {"low": low, "high": high, "of_action": "low + (action + 1) / 2 * (high - low)"},
+        "control": _control(world),
         **elsewhere,
     }
+
+
+def _control(world: Body) -> dict[str, Any]:
+    """What actions are as controls."""
+    if isinstance(world, Steered):
+        return {"of_action": "a rule of the environment's own; docs/worlds.md has it"}
+    controls = Controls.of_model(world.model)
+    low, high = controls.low.tolist(), (controls.low + 2 * controls.half).tolist()
+    return {"low": low, "high": high, "of_action": "low + (action + 1) / 2 * (high - low)"}

@@ -69,7 +69,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     steps, spent, trained = (last.get(name, 0) for name in ("env_steps", "seconds", "train_seconds"))
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
-    position = list(parts.world.spec.groups["position"])
+    position, side = list(parts.world.spec.groups["position"]), parts.world.spec.bin
     looked = False
     covered: list[int] = next((row["coverage"] for row in reversed(rows) if "coverage" in row), [])
 
@@ -92,7 +92,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
                 what = f"playing {PROBE_EPISODES} random skills, and compiling that"
                 skill_policy = train.skill_policy(parts, state.learner)
                 with nullcontext() if looked else _told(line, what):
-                    covered = [coverage(x[..., position]) for x in np.asarray(probe(skill_policy).obs)]
+                    covered = [coverage(x[..., position], side) for x in np.asarray(probe(skill_policy).obs)]
                 parts.engine.check()
                 looked = True
             steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others

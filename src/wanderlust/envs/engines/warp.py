@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from wanderlust.config import EngineName
-from wanderlust.envs.base import Capacity, MujocoWorld, WorldState
+from wanderlust.envs.base import Capacity, MujocoWorld, Steered, WorldState
 from wanderlust.envs.devices import cache_folder
 from wanderlust.envs.engines.base import Engine
 from wanderlust.envs.mjcf import Controls, muted, set_physics
@@ -34,6 +34,7 @@ class WarpEngine(Engine):
 
     def __init__(self, world: MujocoWorld) -> None:
         self._model, self._skip = world.model, world.frame_skip
+        self._steered = world if isinstance(world, Steered) else None
         if self._model.npluginstate or self._model.nhistory:
             raise UserError(f"--engine warp cannot step {world.spec.name}: it has plugins or delays; use --engine c")
         self.capacity = world.capacity or measured_capacity(world)
@@ -41,7 +42,13 @@ class WarpEngine(Engine):
         self._lock = threading.Lock()
 
     def step(self, state: WorldState, action: Float[Array, "worlds action"]) -> WorldState:
-        return self._step(state, Controls.of_model(self._model).of_batch(action))
+        if self._steered is None:
+            return self._step(state, Controls.of_model(self._model).of_batch(action))
+        state = jax.tree.map(jnp.asarray, state)
+        control, mocap = self._steered.inputs(state, jnp.asarray(action))
+        poses = jnp.concatenate([state.physics[:, : -mocap.shape[1]], mocap], axis=1)
+        after = self._step(state._replace(physics=poses), control)
+        return after._replace(physics=self._steered.corrected(after.physics))
 
     @functools.cached_property
     def _step(self) -> Any:
@@ -56,7 +63,8 @@ class WarpEngine(Engine):
             time, *parts = jnp.split(state.physics, [1, *(1 + cuts[:-1])], axis=1)
             known = dict(zip(sizes, parts, strict=True))
             dims = {f"{name}_out": (worlds, size) for name, size in self._outputs.items()}
-            made = dict(zip(self._outputs, call(*parts, control, output_dims=dims), strict=True))
+            controls = (control,) if model.nu else ()  # a model without actuators has none
+            made = dict(zip(self._outputs, call(*parts, *controls, output_dims=dims), strict=True))
             time = time + self._skip * model.opt.timestep
             physics = jnp.concatenate([time, *({**known, **made}[name] for name in sizes)], axis=1)
             return WorldState(physics, made.get("sensordata", jnp.zeros((worlds, 0))))
@@ -97,7 +105,7 @@ class WarpEngine(Engine):
     def _callable(self) -> Any:
         wp = import_warp()
         matrix = wp.array2d(dtype=wp.float32)
-        inputs, outputs = [*self._sizes, "ctrl"], list(self._outputs)
+        inputs, outputs = [*self._sizes, *(["ctrl"] if self._model.nu else [])], list(self._outputs)
 
         def step(*arrays: Any) -> None:
             simulation = self._simulation(wp.get_device(), arrays[0].shape[0])

@@ -57,6 +57,12 @@ class Body(abc.ABC):
     """Control steps that a high-level policy lets a skill act before it chooses another."""
     groups: ClassVar[Groups] = Groups(position=(0, 1))
     """Names of observation entries, at least `position`: the plane (or line) that is drawn and counted in bins."""
+    bin: ClassVar[float] = 1.0
+    """Side of these bins."""
+    focus: ClassVar[str] = ""
+    """Name of the group that a method's network sees by default; nothing for the whole observation."""
+    raw_focus: ClassVar[bool] = False
+    """Whether it sees that group as it is observed, not normalised."""
     position_noise: ClassVar[float] = 0.0
     """An episode starts at the model's own pose, every entry of qpos moved by U(-noise, noise)."""
     velocity_noise: ClassVar[float] = 0.0
@@ -97,12 +103,20 @@ class Body(abc.ABC):
         return EnvSpec(
             name=self.config.name,
             obs_dim=len(mean),
-            action_dim=self.model.nu,
+            action_dim=self.action_dim,
             episode_length=self.config.episode_length,
             groups=self.groups,
             obs_mean=mean,
             obs_std=std,
+            bin=self.bin,
+            focus=self.focus,
+            raw_focus=self.raw_focus,
         )
+
+    @property
+    def action_dim(self) -> int:
+        """Entries of an action: one for each control of the model, unless a world has its own rule (`Steered`)."""
+        return int(self.model.nu)
 
     @property
     def control_seconds(self) -> float:
@@ -175,7 +189,7 @@ def _model_for_c(world: Body) -> mujoco.MjModel:
 @functools.cache
 def _measured(world: Body) -> Statistics:
     with jax.ensure_compile_time_eval():
-        return measure_statistics(world, CEngine(world), world.config.name, world.model.nu, rollouts=200)
+        return measure_statistics(world, CEngine(world), world.config.name, world.action_dim, rollouts=200)
 
 
 @functools.cache
