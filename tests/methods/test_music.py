@@ -272,6 +272,8 @@ def test_collections_that_are_not_whole_episodes_are_refused(change, said):
         (("--with", "lsd"), "this reward cannot be added to another's; known: music"),
         (("--with", "nosuch"), "unknown method 'nosuch'"),
         (("--with", "music", "--method", "edl"), "edl learns in stages"),
+        (("--with", "music", "--method", "ibol"), "ibol learns in stages"),
+        (("--with", "music", "--method", "music"), "music is the method already"),
         (("--bonus.coefficient", "3"), "--bonus.coefficient"),
     ],
 )
