@@ -233,6 +233,7 @@ class RunConfig:
                 not isinstance(self.method, StagedConfig),
                 f"{self.method} learns in stages, and {self.bonus} can be added to methods of one stage only",
             )
+            require(self.bonus.name != self.method.name, f"{self.bonus} is the method already: leave out --with")
             self.bonus.check(self)
         require(0 <= self.seed <= 2**31 - self.seeds, f"seed is {self.seed}; seeds must lie in [0, 2^31)")
         require_at_least(1, "log_every", self.log_every)

@@ -73,8 +73,10 @@ class Music(Method):
     agent: int = 0
     """How many of the entries it sees are the agent's; the others are the object's."""
 
-    Config, State = MusicConfig, MusicState
+    Config = MusicConfig
+    State = MusicState
     summary = "Mutual Information-based State Control (MUSIC-u): moves the object; adds to any method (--with music)"
+    takes = ("continuous", "discrete", "box")
     sees = ("agent", "object")
     adds = True
 

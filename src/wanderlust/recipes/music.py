@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from wanderlust.config import MethodConfig, RunConfig, Variant, method_config
+from wanderlust.config import MethodConfig, RunConfig, StagedConfig, Variant, method_config
 from wanderlust.errors import UserError
 from wanderlust.methods import Method, bonuses
 from wanderlust.registry import METHODS
@@ -20,8 +20,9 @@ def with_bonus(config: RunConfig, name: str) -> RunConfig:
     method: type[Method] = METHODS.get(name)
     if not method.adds:
         raise UserError(f"--with {name}: this reward cannot be added to another's; known: {', '.join(bonuses())}")
-    whole = with_whole_episodes(config)
-    return dataclasses.replace(whole, bonus=_config(name, whole))
+    if not isinstance(config.method, StagedConfig):  # which are refused
+        config = with_whole_episodes(config)
+    return dataclasses.replace(config, bonus=_config(name, config))
 
 
 def _config(name: str, config: RunConfig, **fields: Any) -> MethodConfig:
