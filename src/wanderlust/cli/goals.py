@@ -21,7 +21,7 @@ class ReachGoals(OnRun):
     """
 
     goal: Annotated[tuple[tuple[float, ...], ...], UseAppendAction, arg(metavar="X [Y [Z]]")] = ()
-    """A goal on the plane, or on the line for bodies that run along one; for Fetch a place of the object, in metres,
+    """A goal on the plane, or on the line for bodies that run along one; for Fetch the place of the object in metres,
     with or without its height. Repeat it for several, followed in order."""
     radius: Annotated[float | None, arg(metavar="R")] = None
     """How near counts as reached; by default 1, and 0.05 for Fetch."""
