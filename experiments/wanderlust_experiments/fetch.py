@@ -16,7 +16,6 @@ from matplotlib.patches import Rectangle
 
 from wanderlust.api import configure
 from wanderlust.config import SkillConfig
-from wanderlust.envs import make_world
 from wanderlust.envs.spec import Rollout
 from wanderlust.errors import UserError
 from wanderlust.recipes import DEFAULT
@@ -133,8 +132,7 @@ def in_the_paper(name: str, env: str) -> str:
 
 def draw_table(env: str, axes: Axes) -> None:
     """The outline of the table, from above."""
-    world: Any = make_world(WORLDS.get(env).configure(env))
-    model = world.model
-    (middle, half) = (model.body("table0").pos, model.geom(int(model.body("table0").geomadr[0])).size)
+    model = WORLDS.get(env)(WORLDS.get(env).configure(env)).model
+    middle, half = model.body("table0").pos, model.geom(int(model.body("table0").geomadr[0])).size
     corner, size = middle[:2] - half[:2], 2 * half[:2]
     axes.add_patch(Rectangle(tuple(corner), *size, facecolor="0.94", edgecolor="0.6", linewidth=0.8, zorder=0))

@@ -10,18 +10,27 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Key
 
 from wanderlust import train
 from wanderlust.config import RunConfig, SkillConfig, with_changes
-from wanderlust.downstream.controllers.zero_shot import follow
-from wanderlust.downstream.tasks import make_task
+from wanderlust.downstream.controllers.options import (
+    ControlledSkills,
+    HighLevelPolicy,
+    TaskSetup,
+    make_option_rollout,
+    returns,
+)
+from wanderlust.downstream.controllers.zero_shot import zero_shot_policy
+from wanderlust.downstream.tasks import GoalTask, make_task
 from wanderlust.envs import devices
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.recipes import get_recipe, with_random_start
 from wanderlust.runs.files import write_atomic, write_json
-from wanderlust.runs.learned import load_learner
+from wanderlust.runs.learned import Learned, load_learner
 from wanderlust.runs.provenance import provenance
 from wanderlust.runs.run import Run
 from wanderlust.train.loop import run_training
@@ -211,3 +220,24 @@ def _line(head: str, cells: list[str]) -> str:
 
 def _rule(columns: int) -> str:
     return _line("---", ["---"] * columns)
+
+
+# --- zero-shot episodes ---------------------------------------------------------------------------------------------
+
+
+class Followed(NamedTuple):
+    """The result of a batch of episodes."""
+
+    returns: Float[Array, " episodes"]
+    skill_norm: Float[Array, ""]
+    """Mean norm of the skills chosen while an episode was running."""
+
+
+def follow(parts: train.Setup, learned: Learned, task: GoalTask, episodes: int, key: Key[Array, ""]) -> Followed:
+    """Episodes of a goal task; `learned` is one seed's. Where the engine compiles, so does this."""
+    setup = TaskSetup(task, task.arrange(parts.world), parts.engine)
+    policy, skilled = zero_shot_policy(parts), ControlledSkills(learned)
+    ours = HighLevelPolicy(lambda _, *now: policy.choose(skilled, *now), lambda _, *now: policy.act(skilled, *now), 1)
+    decisions = make_option_rollout(setup, ours)((), key[None], episodes)
+    norms = jnp.linalg.norm(decisions.choice.skill, axis=-1)
+    return Followed(returns(decisions)[0], jnp.sum(norms * decisions.valid) / jnp.sum(decisions.valid))

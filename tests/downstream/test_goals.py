@@ -14,11 +14,11 @@ from helpers import tiny_config
 from trained import copy_of, trained
 from wanderlust import train
 from wanderlust.downstream.controllers.reach import reach
-from wanderlust.downstream.controllers.zero_shot import choose_skill, follow
 from wanderlust.downstream.tasks import GoalState, GoalTask, make_task
 from wanderlust.errors import UserError
 from wanderlust.report.plots import draw_reach
-from wanderlust.runs.learned import Learned
+from wanderlust.runs.learned import Learned, choose_skill
+from wanderlust_experiments.point_goals import follow
 
 KEY = jax.random.key(0)
 FAR = jnp.array([1000.0, 1000.0])

@@ -222,7 +222,7 @@ def test_ppo_finds_the_skill_that_pays_and_never_reads_gaps():
 
 def test_skills_are_chosen_from_minus_two_to_two():
     parts = train.assemble(tiny_config())
-    learner = make_learner(parts, setup_of(parts), get_setting("laptop", "sac"), option_length=10)
+    learner = make_learner(parts, setup_of(parts), get_setting("laptop", "sac", "point"), option_length=10)
     chosen = jax.jit(lambda k: learner.choose(learner.policy(learner.algorithm.init(k)), 100 * jnp.ones((999, 4)), k))(
         KEY
     )
@@ -232,7 +232,7 @@ def test_skills_are_chosen_from_minus_two_to_two():
 
 def test_skills_that_are_directions_are_chosen_by_their_direction():
     parts = train.assemble(tiny_config("metra", skills_unit_length=True))
-    learner = make_learner(parts, setup_of(parts), get_setting("laptop", "sac"), option_length=10)
+    learner = make_learner(parts, setup_of(parts), get_setting("laptop", "sac", "point"), option_length=10)
     policy, seen = learner.policy(learner.algorithm.init(KEY)), jax.random.normal(KEY, (99, 4))
     chosen, decided = jax.jit(lambda k: (learner.choose(policy, seen, k), learner.choose(policy, seen).skill))(KEY)
     length = np.linalg.norm(chosen.note, axis=1, keepdims=True)
@@ -249,7 +249,7 @@ def test_a_full_batch_holds_every_choice():
 
 
 def test_the_paper_s_numbers():
-    sac, ppo = get_setting("paper", "sac"), get_setting("paper", "ppo")
+    sac, ppo = get_setting("paper", "sac", "ant"), get_setting("paper", "ppo", "ant")
     assert (sac.episodes, sac.steps, sac.batch, sac.collections) == (10, 4, 0, 1)
     learner = sac.learner
     rates = {learner.policy_learning_rate, learner.critic_learning_rate, learner.alpha_learning_rate}
@@ -332,7 +332,7 @@ def test_epochs_compile_once(monkeypatch):
 
 
 def test_seeds_begin_differently():
-    learner = make_learner(PARTS, setup_of(PARTS), get_setting("laptop", "ppo"), option_length=10)
+    learner = make_learner(PARTS, setup_of(PARTS), get_setting("laptop", "ppo", "point"), option_length=10)
     state = hierarchy.begin(learner, jnp.array([3, 4]))
     assert not np.array_equal(*jax.random.key_data(state.key))
     assert not np.array_equal(*state.learner.networks.policy.layers[0].weight)

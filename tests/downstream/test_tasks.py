@@ -32,7 +32,8 @@ from wanderlust.gym.vector import make_vec
 from wanderlust.registry import WORLDS
 
 KEY = jax.random.key(0)
-SIZES = {"ant": 29, "half-cheetah": 18, "humanoid": 47, "point": 2}
+FETCHES = ("fetch-push", "fetch-slide", "fetch-pick-and-place")
+SIZES = {"ant": 29, "half-cheetah": 18, "humanoid": 47, "point": 2, **dict.fromkeys(FETCHES, 25)}
 
 
 @functools.cache
@@ -58,6 +59,9 @@ def test_the_paper_s_numbers():
         "ant-multi-goals": (4, 50, 15, 3, 2.5),
         "humanoid-goal": (1, 1000, 20, 3, 10),
         "humanoid-multi-goals": (4, 250, 7.5, 3, 2.5),
+        "fetch-push-goal": (1, 50, 0.15, 0.05, 1),
+        "fetch-slide-goal": (1, 50, 0.3, 0.05, 1),
+        "fetch-pick-and-place-goal": (1, 50, 0.15, 0.05, 1),
         "point-goal": (1, 100, 10, 3, 1),
         "point-multi-goals": (4, 100, 10, 3, 1),
     }

@@ -29,7 +29,7 @@ def robotics_env(env: str) -> gymnasium.Env[Any, Any]:
 def _repair() -> None:
     """Its code asks whether an integer is one of MuJoCo's enums, which has been False since MuJoCo 3.12."""
     gymnasium.register_envs(importlib.import_module("gymnasium_robotics"))
-    utils = importlib.import_module("gymnasium_robotics.utils.mujoco_utils")
+    utils: Any = importlib.import_module("gymnasium_robotics.utils.mujoco_utils")
     enums = {
         kind: types.SimpleNamespace(**{name: int(value) for name, value in getattr(mujoco, kind).__members__.items()})
         for kind in ("mjtJoint", "mjtEq")

@@ -13,17 +13,18 @@ from wanderlust.cli.reports import OnRun
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReachGoals(OnRun):
-    """Send the body to goals, one after the other, with no further training; draw the path.
+    """Send the body, or the object it moves, to goals, one after the other, with no further training; draw the path.
 
     For example:
       wanderlust reach runs/demo --goal 12 4 --goal -5 9 --goal 0 0
       wanderlust reach zoo:ant --goal 12 4                  `wanderlust list` shows the zoo
     """
 
-    goal: Annotated[tuple[tuple[float, ...], ...], UseAppendAction, arg(metavar="X [Y]")] = ()
-    """A goal on the plane, or on the line for bodies that run along one; repeat it for several, followed in order."""
-    radius: float = 1.0
-    """How near counts as reached."""
+    goal: Annotated[tuple[tuple[float, ...], ...], UseAppendAction, arg(metavar="X [Y [Z]]")] = ()
+    """A goal on the plane, or on the line for bodies that run along one; for Fetch a place of the object, in metres,
+    with or without its height. Repeat it for several, followed in order."""
+    radius: Annotated[float | None, arg(metavar="R")] = None
+    """How near counts as reached; by default 1, and 0.05 for Fetch."""
     steps_per_goal: int = 100
     """Steps before the next goal is tried."""
     seed: int = 0
@@ -36,9 +37,10 @@ class ReachGoals(OnRun):
         run = self.opened(console)
         result = reach(run, list(self.goal), self.radius, self.steps_per_goal, self.seed, self.engine)
         picture = draw_reach(run.results)
+        digits = 2 if result["radius"] >= 1 else 3
         for n, leg in enumerate(result["legs"], 1):
             place = ", ".join(f"{x:g}" for x in leg["goal"])
-            how = f"reached in {leg['steps']} steps" if leg["reached"] else f"missed by {leg['distance']:.2f}"
+            how = f"reached in {leg['steps']} steps" if leg["reached"] else f"missed by {leg['distance']:.{digits}f}"
             how += ", and fell" if leg["fell"] else ""
             console.print(f"goal {n} ({place}): {how}")
         console.print(f"path: {picture}")
@@ -71,7 +73,7 @@ class Downstream(OnRun):
     worlds: Annotated[int | None, arg(metavar="N")] = None
     """Episodes of an epoch, per seed; by default the recipe's."""
     hold: Annotated[int | None, arg(metavar="K")] = None
-    """Control steps that a skill is held; by default 25, 125 for Humanoid and 10 for PointEnv."""
+    """Control steps that a skill is held; by default 25, 125 for Humanoid, 10 for PointEnv and Fetch."""
     episodes: int = 200
     """Episodes to measure, per seed."""
     measure_only: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
@@ -99,8 +101,8 @@ class Downstream(OnRun):
         for key, when in (("speed_bound", "over a whole episode"), ("start_bound", "in the first steps, from rest")):
             if bound := result.get(key):
                 console.print(
-                    f"{when} skills get {bound['speed']:.3f} a step; {bound['share']:.0%} of the goals lie within that "
-                    f"times the time there is and the radius, {bound['distance']:.1f}: {bound['bound']:.2f}"
+                    f"{when} skills get {bound['speed']:.3g} a step; {bound['share']:.0%} of the goals lie within that "
+                    f"times the time there is and the radius, {bound['distance']:.3g}: {bound['bound']:.2f}"
                 )
         for path in (folder / "result.json", *draw_solved(folder)):
             console.print(f"{'figure' if path.suffix == '.png' else 'result'}: {path}")

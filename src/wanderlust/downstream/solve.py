@@ -157,9 +157,11 @@ def _measured(
 def _bounds(given: ControllerSetup, task: GoalTask) -> dict[str, Any]:
     """Which goals lie within what the skills get in the time of one: at their mean speed, and from where they rest."""
     keys = jax.random.split(jax.random.key(given.seeds[0]), given.parts.config.seeds)
-    whole = given.parts.world.spec.episode_length
-    usual, at_first = skill_speed(given.parts, given.skills, keys, (whole, min(task.slot, whole))).mean(axis=1)
-    return {"speed_bound": within_reach(task, float(usual)), "start_bound": within_reach(task, float(at_first))}
+    world, whole = given.task.world, given.parts.world.spec.episode_length
+    times = whole, min(task.slot, whole)
+    usual, at_first = skill_speed(given.parts, given.skills, task.position_dims, keys, times).mean(axis=1)
+    bounds = {"speed_bound": usual, "start_bound": at_first}
+    return {name: within_reach(task, world, float(speed)) for name, speed in bounds.items()}
 
 
 def _rolled_out(

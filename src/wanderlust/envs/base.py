@@ -39,23 +39,18 @@ class World(Protocol):
 
     def initial(self, key: Key[Array, ""]) -> WorldState:
         """Draw the state an episode starts from."""
-        ...
 
     def observe(self, state: WorldState) -> Float[Array, " obs"]:
         """The raw observation; networks see it normalised (`methods/views.py`)."""
-        ...
 
     def measure(self, state: WorldState) -> Float[Array, " obs+more"]:
         """What tasks read: the observation, and behind it what else the world measures."""
-        ...
 
     def terminated(self, state: WorldState) -> Bool[Array, ""]:
         """Whether the world itself ends the episode here (the time limit is not the world's business)."""
-        ...
 
     def from_origin(self) -> "World":
         """The same world with episodes that start where goal tasks do: at the origin of the plane."""
-        ...
 
 
 @runtime_checkable
@@ -64,7 +59,6 @@ class SelfStepping(World, Protocol):
 
     def step(self, state: WorldState, action: Float[Array, " action"]) -> WorldState:
         """The state one control step later; `action` is in [-1, 1]."""
-        ...
 
 
 class Capacity(NamedTuple):
@@ -86,17 +80,14 @@ class MujocoWorld(World, Protocol):
     @property
     def model_for_c(self) -> mujoco.MjModel:
         """The same model as the engine `c` should have it: the same results, faster."""
-        ...
 
     @property
     def frame_skip(self) -> int:
         """Physics steps of one control step."""
-        ...
 
     @property
     def capacity(self) -> Capacity | None:
         """Room for contacts on a GPU; None to have it measured."""
-        ...
 
 
 @runtime_checkable
@@ -111,8 +102,6 @@ class Steered(Protocol):
 
         They hold for the whole control step. Of the state, mocap poses are those of the step before.
         """
-        ...
 
     def corrected(self, physics: Any) -> Any:
         """The physics after a control step, as the world wants it to be. It must not change what sensors read."""
-        ...

@@ -33,8 +33,8 @@ def substeps(world: MujocoWorld, state: WorldState, action: NDArray[np.float32])
     set_physics(model, data, state.physics)
     if isinstance(world, Steered):
         mujoco.mj_forward(model, data)  # the state has no sensors here
-        wide: Any = WorldState(physics_of(model, data)[None], data.sensordata[None].copy())
-        control, mocap = world.inputs(wide, np.asarray(action, np.float64)[None])
+        parts: Any = (physics_of(model, data)[None], data.sensordata[None].copy())
+        control, mocap = world.inputs(WorldState(*parts), np.asarray(action, np.float64)[None])
         data.ctrl[:] = control[0]
         mujoco.mj_setState(model, data, mocap[0], MOCAP)
         data.qacc_warmstart[:] = 0.0

@@ -10,6 +10,9 @@ NAMES = (
     "cheetah-hurdle",
     "ant-rotation",
     "ant-quaternion",
+    "fetch-push-goal",
+    "fetch-slide-goal",
+    "fetch-pick-and-place-goal",
     "point-goal",
     "point-multi-goals",
 )

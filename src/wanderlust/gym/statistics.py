@@ -2,7 +2,7 @@
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import gymnasium
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from wanderlust.envs.statistics import Statistics, check_amounts
 from wanderlust.errors import UserError
 from wanderlust.gym.base import autoreset_mode_of
+from wanderlust.rl.moments import Moments
 
 AnyEnv = gymnasium.Env[Any, Any]
 AnyVectorEnv = VectorEnv[Any, Any, Any]
@@ -47,49 +48,32 @@ def gym_statistics(
     start_seed, action_seed = (int(s) for s in np.random.SeedSequence(int(seed)).generate_state(2))
     actions = copy.deepcopy(env.action_space)
     actions.seed(action_seed)
-    running = Running()
-    for states in _visited(env, name, actions, rollouts, steps, start_seed):
-        running.add(states)
-    if not np.all(np.isfinite(running.squares)):
+    moments, origin = moments_in_batches(_visited(env, name, actions, rollouts, steps, start_seed))
+    if not np.all(np.isfinite(moments.variance)):
         raise UserError(
             f"normalise: a random policy led {name} to where its observation is not finite or too large to be squared"
         )
-    return running.statistics()
+    std = np.sqrt(moments.variance)
+    std[std == 0.0] = 1.0
+    return tuple((origin + moments.mean).tolist()), tuple(std.tolist())
 
 
-class Running:
-    """Mean and squared deviations of states that come in batches of any size (Welford's form, by batches).
+def moments_in_batches(batches: Iterable[NDArray[np.float64]]) -> tuple[Moments, NDArray[np.float64]]:
+    """Mean and variance of states that come in batches of any size, and the first state, from which both count.
 
-    Counted from the first state: an entry that never changes is then exactly zero, whatever its value.
+    An entry that never changes has then exactly the variance zero, whatever its value.
     """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.origin: NDArray[np.float64] = np.zeros(0)
-        self.mean: Any = 0.0
-        self.squares: Any = 0.0
-
-    def add(self, states: NDArray[np.float64]) -> None:
-        """Count a batch [states, entries] in."""
-        new = len(states)
-        if new == 0:
-            return
-        if self.count == 0:
-            self.origin = states[0].copy()
-        count = self.count + new
+    zero: Any = np.zeros(1)
+    count, moments = 0, Moments(zero, zero)
+    origin: Any = None
+    for states in filter(len, batches):
+        origin = states[0].copy() if origin is None else origin
+        count += len(states)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is reported at the end
-            shifted = states - self.origin
-            mean = shifted.mean(axis=0)
-            away = mean - self.mean
-            self.squares = self.squares + ((shifted - mean) ** 2).sum(axis=0) + away**2 * (self.count * new / count)
-            self.mean = self.mean + away * (new / count)
-        self.count = count
-
-    def statistics(self) -> Statistics:
-        """The mean and the standard deviation, 1 where nothing has changed."""
-        std = np.sqrt(self.squares / self.count)
-        std[std == 0.0] = 1.0
-        return tuple((self.origin + self.mean).tolist()), tuple(std.tolist())
+            shifted = states - origin
+            new = Moments(shifted.mean(axis=0), shifted.var(axis=0))
+            moments = moments.merge(new, share=len(states) / count)
+    return moments, origin
 
 
 def _visited(

@@ -92,15 +92,23 @@ class View:
         return (obs - mean) / std
 
 
+def _goals(spec: EnvSpec) -> tuple[tuple[int, ...], ...]:
+    """The groups of entries that goals replace: the position, and the focus if there is one."""
+    position = spec.groups["position"]
+    return (position, spec.groups[spec.focus]) if spec.focus else (position,)
+
+
+def goal_sizes(spec: EnvSpec) -> list[int]:
+    """How many numbers a goal may be."""
+    return sorted({len(entries) for entries in _goals(spec)})
+
+
 def goal_entries(spec: EnvSpec, size: int) -> tuple[int, ...]:
     """The entries of an observation that a goal of so many numbers replaces: the position, or all of the focus."""
-    position = spec.groups["position"]
-    focus = spec.groups[spec.focus] if spec.focus else position
-    for entries in (position, focus):
+    for entries in _goals(spec):
         if len(entries) == size:
             return entries
-    sizes = " or ".join(str(n) for n in sorted({len(position), len(focus)}))
-    raise UserError(f"a goal of {spec.name} is {sizes} numbers, not {size}")
+    raise UserError(f"a goal of {spec.name} is {' or '.join(map(str, goal_sizes(spec)))} numbers, not {size}")
 
 
 def with_position(

@@ -95,11 +95,13 @@ def draw_reach(run: Path) -> Path:
     """The path to the goals of the last `wanderlust reach`."""
     facts = read_object(run / "reach" / "reach.json", "the path to draw")
     path = np.array(facts["path"])
-    on_a_line = path.shape[-1] == 1
-    if on_a_line:  # the other axis is time
-        path = np.column_stack([path[:, 0], np.arange(len(path))])
-    figure = Figure(figsize=(5.6, 5.2), layout="constrained")
-    axes = figure.subplots()
+    on_a_line, in_space = path.shape[-1] == 1, path.shape[-1] == 3
+    figure = Figure(figsize=(5.6, 7.0 if in_space else 5.2), layout="constrained")
+    axes, *below = figure.subplots(1 + in_space, squeeze=False, height_ratios=(3, 1)[: 1 + in_space])[:, 0]
+    if in_space:
+        _show_height(below[0], path[:, 2], facts)
+    # seen from above; on a line the other axis is time
+    path = np.column_stack([path[:, 0], np.arange(len(path))]) if on_a_line else path[:, :2]
     segments = np.stack([path[:-1], path[1:]], axis=1)
     trail = LineCollection(list(segments), cmap="viridis", linewidths=1.6, array=np.arange(len(segments)))
     axes.add_collection(trail)
@@ -112,6 +114,7 @@ def draw_reach(run: Path) -> Path:
             axes.axvspan(goal[0] - facts["radius"], goal[0] + facts["radius"], color=colour, alpha=0.15)
             goal = [goal[0], used]
         else:
+            goal = goal[:2]
             axes.add_patch(Circle(goal, facts["radius"], color=colour, alpha=0.3))
         axes.annotate(str(n), goal, ha="left", va="bottom", xytext=(7, 7), textcoords="offset points")
     axes.autoscale_view()
@@ -121,10 +124,24 @@ def draw_reach(run: Path) -> Path:
         axes.set_aspect("equal", adjustable="datalim")
     axes.grid(alpha=0.3)
     axes.legend(loc="best", fontsize=8)
-    figure.colorbar(trail, label="step")
+    figure.colorbar(trail, ax=axes, label="step")
     reached = sum(leg["reached"] for leg in facts["legs"])
     axes.set_title(f"{facts['name']}: {reached} of {len(facts['legs'])} goals reached zero-shot", fontsize=10)
     return _save(figure, run / "reach" / "path.png")
+
+
+def _show_height(axes: Axes, height: NDArray[np.floating], facts: Any) -> None:
+    """The height over time, and that of every goal that has one while it is followed."""
+    axes.plot(np.arange(len(height)), height, color="tab:blue")
+    first = 0
+    for leg in facts["legs"]:
+        last = first + leg["steps"]
+        if len(leg["goal"]) == 3:
+            low, high = leg["goal"][2] - facts["radius"], leg["goal"][2] + facts["radius"]
+            axes.fill_between([first, last], low, high, color="tab:green" if leg["reached"] else "tab:red", alpha=0.3)
+        first = last
+    axes.set(xlabel="step", ylabel="height")
+    axes.grid(alpha=0.3)
 
 
 def draw_solved(folder: Path) -> list[Path]:
@@ -161,8 +178,8 @@ def draw_played(folder: Path) -> Path:
         show_paths(axes, position[:, i], colours)
         if data.about["goals"] == "1":
             for episode, colour in enumerate(colours):
-                for goal in np.unique(entries[:, i, episode], axis=0):
-                    axes.add_patch(Circle(goal, float(data.about["radius"]), color=colour, alpha=0.3))
+                for goal in np.unique(entries[:, i, episode], axis=0):  # seen from above
+                    axes.add_patch(Circle(goal[:2], float(data.about["radius"]), color=colour, alpha=0.3))
             axes.autoscale_view()
         axes.set_title(f"seed {facts['seeds'][i]}: {facts['return']['per_seed'][i]:.2f}", fontsize=9)
     figure.suptitle(f"{_solved_title(facts)}{_of(np.swapaxes(position, 0, 1))}", fontsize=10)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wanderlust import train
 from wanderlust.config import RunConfig, to_json
 from wanderlust.envs import make_world
+from wanderlust.envs.worlds.body import Body
 from wanderlust.errors import UserError
 from wanderlust.methods import make_method
 from wanderlust.methods.skills import make_skills
@@ -128,8 +129,9 @@ def example_goals(config: RunConfig) -> str:
     """Flags for `reach`; empty for methods that cannot pick a skill for a goal."""
     if make_method(config.method, make_skills(config.skills)).goal_rule is None:
         return ""
-    on_plane = len(make_world(config.env).spec.groups["position"]) == 2
-    return "--goal 12 4 --goal -5 9" if on_plane else "--goal 12 --goal -5"
+    world = make_world(config.env)
+    goals, dims = getattr(world, "example_goals", Body.example_goals), len(world.spec.groups["position"])
+    return " ".join(f"--goal {' '.join(f'{x:g}' for x in goal[:dims])}" for goal in goals)
 
 
 # --- half precision --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Send a body to goals of your own, one after the other, zero-shot."""
+"""Send a body, or the object it moves, to goals of your own, one after the other, zero-shot."""
 
 import dataclasses
 from functools import partial
@@ -13,7 +13,9 @@ from wanderlust import train
 from wanderlust.config import EngineName, require, require_at_least, require_positive
 from wanderlust.envs import WorldState, make_world
 from wanderlust.envs.base import sane
+from wanderlust.envs.worlds.body import Body
 from wanderlust.errors import UserError
+from wanderlust.methods.views import goal_entries, goal_sizes
 from wanderlust.runs.files import write_json
 from wanderlust.runs.learned import Learned, choose_skill, load_learner, of_seed
 from wanderlust.runs.run import Run
@@ -22,35 +24,40 @@ from wanderlust.runs.run import Run
 def reach(
     run: Run,
     goals: list[tuple[float, ...]],
-    radius: float = 1.0,
+    radius: float | None = None,
     limit: int = 100,
     seed: int = 0,
     engine: EngineName = "auto",
 ) -> dict[str, Any]:
-    """Follow goals in order from the origin, `limit` steps each; writes RUN/reach/reach.json and returns it."""
+    """Follow goals in order, `limit` steps each, from the start; writes RUN/reach/reach.json and returns it.
+
+    A goal is a position, or all of what the world's method focuses on, such as an object's place in space. The radius
+    is the world's own if none is given.
+    """
     _check(run, goals, radius, limit, seed)
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
     epoch, learned = load_learner(run, parts)
     world = parts.world.from_origin()
     observe, terminated = jax.jit(jax.vmap(world.observe)), jax.jit(jax.vmap(world.terminated))
-    position = list(world.spec.groups["position"])
+    radius = getattr(world, "goal_radius", Body.goal_radius) if radius is None else radius
+    shown = goal_entries(world.spec, max(map(len, goals)))
     act = jax.jit(partial(act_towards, parts, of_seed(learned, seed)))
     step = jax.jit(parts.engine.step) if parts.engine.compiles else parts.engine.step
     state = jax.vmap(world.initial)(jax.random.split(jax.random.key(seed), 1))
 
-    def where() -> list[float]:
-        return np.asarray(observe(state))[0, position].tolist()
+    def look() -> Any:
+        return np.asarray(observe(state), np.float64)[0]
 
     legs: list[dict[str, Any]] = []
-    path, fell = [where()], False
+    seen, fell = [look()], False
     for goal in goals:
-        target, used = jnp.array([goal], jnp.float32), 0
-        while (away := float(np.linalg.norm(np.subtract(path[-1], goal)))) > radius and used < limit and not fell:
+        target, used, entries = jnp.array([goal], jnp.float32), 0, list(goal_entries(world.spec, len(goal)))
+        while (away := float(np.linalg.norm(seen[-1][entries] - goal))) > radius and used < limit and not fell:
             after = step(state, act(state, target))
             if not np.all(sane(after)):
                 raise UserError(f"the physics of {world.spec.name} broke down on the way to goal {len(legs) + 1}")
             state, used = after, used + 1
-            path.append(where())
+            seen.append(look())
             fell = bool(np.any(terminated(state)))
         facts = {"reached": away <= radius, "steps": used, "distance": round(away, 4), "fell": fell}
         legs.append({"goal": list(goal), **facts})
@@ -62,7 +69,7 @@ def reach(
         "radius": radius,
         "steps_per_goal": limit,
         "legs": legs,
-        "path": [[round(x, 4) for x in p] for p in path],
+        "path": [[round(x, 4) for x in obs[list(shown)].tolist()] for obs in seen],
     }
     write_json(run.results / "reach" / "reach.json", result)
     return result
@@ -76,14 +83,15 @@ def act_towards(
     return train.actions(parts, learned.policy, obs, choose_skill(parts, learned, obs, goal))
 
 
-def _check(run: Run, goals: list[tuple[float, ...]], radius: float, limit: int, seed: int) -> None:
-    dims = len(make_world(run.config.env).spec.groups["position"])
-    place, needed = ("X", "1 finite number") if dims == 1 else ("X Y", f"{dims} finite numbers")
-    require(len(goals) > 0, f"no goal given; add --goal {place}, once for each goal")
+def _check(run: Run, goals: list[tuple[float, ...]], radius: float | None, limit: int, seed: int) -> None:
+    sizes = goal_sizes(make_world(run.config.env).spec)
+    needed = f"{' or '.join(map(str, sizes))} finite number{'s' if sizes[-1] > 1 else ''}"
+    require(len(goals) > 0, f"no goal given; add --goal {' '.join('XYZ'[: sizes[0]])}, once for each goal")
     for goal in goals:
         shown = " ".join(map(str, goal))
-        ok = len(goal) == dims and bool(np.all(np.isfinite(goal)))
+        ok = len(goal) in sizes and bool(np.all(np.isfinite(goal)))
         require(ok, f"--goal {shown} is not {needed}, which is what a place is to this body")
-    require_positive("--radius", radius)
+    if radius is not None:
+        require_positive("--radius", radius)
     require_at_least(1, "--steps-per-goal", limit)
     run.check_seed(seed)

@@ -4,33 +4,18 @@ LSD and METRA go by the direction from phi(s) to phi(g), at the length that skil
 discriminator which skill it expects at the goal. What each does is `towards` of its file under `methods/`.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from wanderlust.downstream.controllers.options import (
-    Choice,
-    ControlledSkills,
-    HighLevelPolicy,
-    TaskSetup,
-    make_option_rollout,
-    over_skills,
-    returns,
-)
+from wanderlust.downstream.controllers.options import Choice, ControlledSkills, HighLevelPolicy, over_skills
 from wanderlust.downstream.tasks import GoalTask
-from wanderlust.runs.learned import Learned, choose_skill
+from wanderlust.envs import World
+from wanderlust.runs.learned import choose_skill
 from wanderlust.train import Setup, make_skill_rollout, sample_skills
-
-
-class Followed(NamedTuple):
-    """The result of a batch of episodes."""
-
-    returns: Float[Array, " episodes"]
-    skill_norm: Float[Array, ""]
-    """Mean norm of the skills chosen while an episode was running."""
 
 
 def zero_shot_policy(parts: Setup) -> HighLevelPolicy:
@@ -43,39 +28,36 @@ def zero_shot_policy(parts: Setup) -> HighLevelPolicy:
     return over_skills(parts, choose, option_length=1)
 
 
-def follow(parts: Setup, learned: Learned, task: GoalTask, episodes: int, key: Key[Array, ""]) -> Followed:
-    """Episodes of a goal task; `learned` is one seed's. Where the engine compiles, so does this."""
-    setup = TaskSetup(task, task.arrange(parts.world), parts.engine)
-    policy, skilled = zero_shot_policy(parts), ControlledSkills(learned)
-    ours = HighLevelPolicy(lambda _, *now: policy.choose(skilled, *now), lambda _, *now: policy.act(skilled, *now), 1)
-    decisions = make_option_rollout(setup, ours)((), key[None], episodes)
-    norms = jnp.linalg.norm(decisions.choice.skill, axis=-1)
-    return Followed(returns(decisions)[0], jnp.sum(norms * decisions.valid) / jnp.sum(decisions.valid))
-
-
 # --- what the skills' own speed allows --------------------------------------------------------------------------------
 
 
-def within_reach(task: GoalTask, speed: float, draws: int = 100_000) -> dict[str, float]:
-    """Which goals a body could reach that goes straight there at this speed, in metres per control step.
+def within_reach(task: GoalTask, world: World, speed: float, draws: int = 100_000) -> dict[str, float]:
+    """Which goals a body, or an object, could reach that goes straight there at this speed, in metres per control step.
 
     `distance` is speed x time + radius, `share` that of the goals, as they are drawn, which are no farther away, and
     `bound` what an episode would earn that reaches exactly these.
     """
-    here = jnp.zeros(1 + max(task.position_dims))
     keys = jax.random.split(jax.random.key(0), draws)
-    goals = np.asarray(jax.jit(jax.vmap(lambda key: task.begin(here, key).goal))(keys))
+    away = np.asarray(jax.jit(jax.vmap(lambda key: task.away(world, key)))(keys))
     distance = speed * task.slot + task.radius
-    share = float(np.mean(np.linalg.norm(goals, axis=1) <= distance))
+    share = float(np.mean(np.linalg.norm(away, axis=1) <= distance))
     return {"speed": speed, "distance": distance, "share": share, "bound": share * task.goals * task.reward}
 
 
 def skill_speed(
-    parts: Setup, learned: Any, keys: Key[Array, " seeds"], times: tuple[int, ...], episodes: int = 100
+    parts: Setup,
+    learned: Any,
+    entries: tuple[int, ...],
+    keys: Key[Array, " seeds"],
+    times: tuple[int, ...],
+    episodes: int = 100,
 ) -> Float[np.ndarray, "times seeds"]:
-    """The mean of ||x_T - x_0|| / T over random skills, from the start of an episode, for each T of `times`."""
+    """The mean of ||x_T - x_0|| / T over random skills, from the start of an episode, for each T of `times`.
+
+    x are these entries of the observation.
+    """
     skill_keys, rollout_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
     rollout = make_skill_rollout(parts)(learned.policy, sample_skills(parts, skill_keys, episodes), rollout_keys)
-    position = np.asarray(rollout.obs)[..., list(parts.world.spec.groups["position"])]
+    position = np.asarray(rollout.obs)[..., list(entries)]
     away = np.linalg.norm(position[:, list(times)] - position[:, :1], axis=-1)
     return away.mean(axis=-1).T / np.array(times)[:, None]

@@ -1,10 +1,11 @@
-"""Downstream tasks by name. Fetch's goals will join with their worlds."""
+"""Downstream tasks by name."""
 
 import dataclasses
 import math
 from typing import Any
 
 from wanderlust.downstream.tasks.base import Score, Task
+from wanderlust.downstream.tasks.fetch_goals import FETCH_TASKS
 from wanderlust.downstream.tasks.goals import GOAL_TASKS, POINT_TASKS, GoalState, GoalTask
 from wanderlust.downstream.tasks.hurdles import HurdleTask
 from wanderlust.downstream.tasks.turns import QuaternionTask, RotationTask
@@ -15,7 +16,8 @@ __all__ = ["TASKS", "AnyTask", "GoalState", "GoalTask", "Score", "Task", "make_t
 AnyTask = GoalTask | HurdleTask | RotationTask | QuaternionTask
 
 TASKS: dict[str, AnyTask] = {
-    task.name: task for task in (*GOAL_TASKS, HurdleTask(), RotationTask(), QuaternionTask(), *POINT_TASKS)
+    task.name: task
+    for task in (*GOAL_TASKS, HurdleTask(), RotationTask(), QuaternionTask(), *FETCH_TASKS, *POINT_TASKS)
 }
 """The paper's tasks."""
 
@@ -28,7 +30,7 @@ def make_task(name: str, **changes: float) -> AnyTask:
     if name not in TASKS:
         raise UserError(f"there is no task {name!r}; known: {', '.join(TASKS)}")
     task = TASKS[name]
-    known = {f.name: getattr(task, f.name) for f in dataclasses.fields(task) if f.name not in _FIXED}
+    known = {f.name: getattr(task, f.name) for f in dataclasses.fields(task) if f.init and f.name not in _FIXED}
     for key, value in changes.items():
         if key not in known:
             raise UserError(f"{name} has no {key!r} to change; it has {', '.join(known)}")

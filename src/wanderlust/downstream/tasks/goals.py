@@ -65,34 +65,39 @@ class GoalTask:
         return world.from_origin()
 
     def begin(self, obs: Float[Array, " obs"], key: Key[Array, ""]) -> GoalState:
-        """The first goal. `-Goal` tasks draw it around the origin, which is where bodies start."""
-        position = self._position(obs)
-        centre = jnp.zeros_like(position) if self.goals == 1 else position
-        return GoalState(self._draw(centre, key), jnp.zeros((), jnp.int32))
+        """The first goal."""
+        return GoalState(self.draw(obs, key), jnp.zeros((), jnp.int32))
 
     def step(
         self, state: GoalState, obs: Float[Array, " obs"], age: Int[Array, ""], key: Key[Array, ""]
     ) -> tuple[GoalState, Score]:
-        position = self._position(obs)
-        near = jnp.linalg.norm(position - state.goal) <= self.radius
+        near = jnp.linalg.norm(self.position(obs) - state.goal) <= self.radius
         reached = near & (age > 1)
         clock = state.clock + 1
         next_slot = (clock + self.slot - 1) // self.slot * self.slot
         clock = jnp.where(reached, next_slot, clock)
         over = clock >= self.horizon
         called = (clock % self.slot == 0) & ~over  # the last goal stays: there is no X + 1st
-        goal = jnp.where(called, self._draw(position, key), state.goal)
+        goal = jnp.where(called, self.draw(obs, key), state.goal)
         reward = jnp.where(reached, self.reward, 0.0)
         return GoalState(goal, clock), Score(reward, over & reached, over & ~reached)
 
     def observe(self, state: GoalState, obs: Float[Array, " obs"]) -> Float[Array, " xy"]:
         return state.goal
 
-    def _position(self, obs: Float[Array, " obs"]) -> Float[Array, " xy"]:
+    def position(self, obs: Float[Array, " obs"]) -> Float[Array, " xy"]:
+        """Where the body is, or whatever shall reach the goal."""
         return obs[jnp.array(self.position_dims)]
 
-    def _draw(self, centre: Float[Array, " xy"], key: Key[Array, ""]) -> Float[Array, " xy"]:
+    def draw(self, obs: Float[Array, " obs"], key: Key[Array, ""]) -> Float[Array, " xy"]:
+        """A goal. `-Goal` tasks draw it around the origin, which is where bodies start."""
+        position = self.position(obs)
+        centre = jnp.zeros_like(position) if self.goals == 1 else position
         return centre + jax.random.uniform(key, centre.shape, minval=-self.goal_range, maxval=self.goal_range)
+
+    def away(self, world: World, key: Key[Array, ""]) -> Float[Array, " xy"]:
+        """From the start of an episode to its first goal; bodies start at the origin, but for some noise."""
+        return self.draw(jnp.zeros(1 + max(self.position_dims)), key)
 
 
 # --- the paper's -----------------------------------------------------------------------------------------------------

@@ -124,9 +124,9 @@ class _Buffers:
 
     def _roll_out_steered(self, world: Steered, state: WorldState, action: Any) -> NDArray[np.float64]:
         """The same of a world that has its own rule for actions."""
-        wide: Any = WorldState(*(np.asarray(part, np.float64) for part in state))
-        control, mocap = world.inputs(wide, np.asarray(action, np.float64))
-        self._start[:] = wide.physics[:, : self._full]
+        wide: Any = [np.asarray(part, np.float64) for part in state]
+        control, mocap = world.inputs(WorldState(*wide), np.asarray(action, np.float64))
+        self._start[:] = wide[0][:, : self._full]
         self._control[:, :, : self._nu] = control[:, None]
         self._control[:, :, self._nu :] = mocap[:, None]
         self._run(self._control, self._path)

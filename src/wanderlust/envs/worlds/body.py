@@ -59,6 +59,10 @@ class Body(abc.ABC):
     """Names of observation entries, at least `position`: the plane (or line) that is drawn and counted in bins."""
     bin: ClassVar[float] = 1.0
     """Side of these bins."""
+    goal_radius: ClassVar[float] = 1.0
+    """How near a place `wanderlust reach` counts as there, unless it is told otherwise."""
+    example_goals: ClassVar[tuple[tuple[float, ...], ...]] = ((12.0, 4.0), (-5.0, 9.0))
+    """Places to try `wanderlust reach` with."""
     focus: ClassVar[str] = ""
     """Name of the group that a method's network sees by default; nothing for the whole observation."""
     raw_focus: ClassVar[bool] = False
