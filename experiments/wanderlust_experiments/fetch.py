@@ -133,6 +133,6 @@ def in_the_paper(name: str, env: str) -> str:
 def draw_table(env: str, axes: Axes) -> None:
     """The outline of the table, from above."""
     model = WORLDS.get(env)(WORLDS.get(env).configure(env)).model
-    (middle, half) = (model.body("table0").pos, model.geom(int(model.body("table0").geomadr[0])).size)
+    middle, half = model.body("table0").pos, model.geom(int(model.body("table0").geomadr[0])).size
     corner, size = middle[:2] - half[:2], 2 * half[:2]
     axes.add_patch(Rectangle(tuple(corner), *size, facecolor="0.94", edgecolor="0.6", linewidth=0.8, zorder=0))

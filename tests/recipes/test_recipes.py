@@ -222,3 +222,10 @@ def test_laptop_has_the_published_horizon(body):
 def test_laptop_keeps_as_many_transitions_of_every_body(body):
     schedule = get_recipe("laptop", body, "lsd", SkillConfig()).schedule
     assert 400_000 <= schedule.replay_collections * schedule.collection <= 410_000
+
+
+def test_music_learns_from_fewer_episodes_on_two_cores():
+    for recipe, episodes in (("laptop", 32), ("fast", 256), ("paper", 256)):
+        added = get_recipe(recipe, "fetch-push", "lsd", SkillConfig(), "music")
+        alone = get_recipe(recipe, "fetch-push", "music", SkillConfig())
+        assert added.bonus.episodes == alone.method.episodes == episodes
