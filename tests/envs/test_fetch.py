@@ -126,24 +126,6 @@ def test_sensors_of_a_start_are_what_mujoco_reads_there(name):
     np.testing.assert_allclose(state.sensors, data.sensordata, atol=1e-6)
 
 
-def test_goals_are_drawn_as_in_the_original_tasks(name):
-    world = world_of(name)
-    goals = np.asarray(jax.vmap(world.draw_goal)(jax.random.split(jax.random.key(0), 4_000)))
-    centre = np.add(HANDS[name][:2], (0.4 if name == "fetch-slide" else 0.0, 0.0))
-    r = 0.3 if name == "fetch-slide" else 0.15
-    away = goals[:, :2] - centre
-    assert 0.99 * r < np.abs(away).max() < r + 5e-4
-    np.testing.assert_allclose(away.mean(axis=0), 0.0, atol=5 * r / np.sqrt(3 * 4_000))
-    table = 0.42 if name == "fetch-slide" else 0.42489
-    above = goals[:, 2] - table
-    if name == LIFTS:
-        assert np.mean(above > 1e-4) == pytest.approx(0.5, abs=0.04)
-        assert 0.44 < above.max() < 0.4501 and above.min() == pytest.approx(0.0, abs=1e-4)
-        assert above[above > 1e-4].mean() == pytest.approx(0.225, abs=0.015)
-    else:
-        np.testing.assert_allclose(above, 0.0, atol=1e-4)
-
-
 def test_fingers_open_where_they_may():
     opening = np.zeros((4, 1, 4), np.float32)
     opening[:, :, 3] = 1.0
