@@ -2,7 +2,6 @@
 
 import pytest
 
-from wanderlust.envs.worlds.fetch import Fetch
 from wanderlust.train import loop
 from wanderlust_experiments import coverage
 
@@ -44,7 +43,6 @@ from wanderlust_experiments import coverage
 )
 def test_bad_input_is_one_line_and_leaves_nothing(command_line, tmp_path, monkeypatch, args, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Fetch, "statistics", ((0.0,) * 25, (1.0,) * 25))  # else they would be measured
     for module, name in ((loop, "run_training"), (coverage, "play_randomly")):
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("something was trained or measured"))
     code, out, err = command_line("reproduce", *args.split())

@@ -224,6 +224,13 @@ def test_laptop_keeps_as_many_transitions_of_every_body(body):
     assert 400_000 <= schedule.replay_collections * schedule.collection <= 410_000
 
 
+def test_diayns_rewards_on_fetch_are_small_enough_for_short_runs():
+    recipes = ("paper", "laptop", "fast")
+    scales = {name: get_recipe(name, "fetch-push", "diayn", SkillConfig()).method.reward_scale for name in recipes}
+    assert scales == {"paper": 1500.0, "laptop": 15.0, "fast": 15.0}
+    assert get_recipe("laptop", "fetch-push", "dads", SkillConfig()).method.reward_scale == 150.0
+
+
 def test_music_learns_from_fewer_episodes_on_two_cores():
     for recipe, episodes in (("laptop", 32), ("fast", 256), ("paper", 256)):
         added = get_recipe(recipe, "fetch-push", "lsd", SkillConfig(), "music")
