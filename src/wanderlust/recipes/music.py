@@ -6,6 +6,7 @@ from typing import Any
 from wanderlust.config import MethodConfig, RunConfig, StagedConfig, Variant, method_config
 from wanderlust.errors import UserError
 from wanderlust.methods import Method, bonuses
+from wanderlust.recipes.fetch import unit
 from wanderlust.registry import METHODS
 
 
@@ -26,7 +27,7 @@ def with_bonus(config: RunConfig, name: str) -> RunConfig:
 
 
 def _config(name: str, config: RunConfig, **fields: Any) -> MethodConfig:
-    """One hidden layer as wide as those of the method; the shuffle as published or repaired."""
+    """One hidden layer as wide as those of the method; the shuffle as published or repaired; the method's units."""
     if name != "music":
         return method_config(name, hidden=config.method.hidden, learning_rate=config.method.learning_rate, **fields)
     return method_config(
@@ -35,6 +36,7 @@ def _config(name: str, config: RunConfig, **fields: Any) -> MethodConfig:
         learning_rate=1e-3,
         shuffle="shared" if config.recipe == "paper" else "swap",
         episodes=min(256, config.schedule.sac_batch),
+        reward_scale=1.0 / unit(config),
         **fields,
     )
 
