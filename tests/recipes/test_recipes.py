@@ -99,6 +99,19 @@ def test_the_paper_recipe_of_fetch_has_the_appendix_numbers(env, method, scale):
     assert (alone.sac.alpha, alone.sac.learn_alpha) == (0.02, False)
 
 
+@pytest.mark.parametrize("method", ["lsd", "diayn", "dads", "music"])
+def test_fetch_has_the_same_objective_in_every_recipe(method):
+    def weighed(recipe, bonus):
+        config = get_recipe(recipe, "fetch-push", method, SkillConfig(), bonus)
+        against = config.bonus.reward_scale if config.bonus else 1.0
+        return config.method.reward_scale / config.sac.alpha, against / config.sac.alpha
+
+    for recipe in ("laptop", "fast"):
+        assert weighed(recipe, None)[0] == pytest.approx(weighed("paper", None)[0])
+        if method != "music":
+            assert weighed(recipe, "music") == pytest.approx(weighed("paper", "music"))
+
+
 def test_five_dimensions_on_ant_have_an_alpha_of_their_own():
     for name, alpha in (("dads", 0.03), ("diayn", 0.3)):
         sac = get_recipe("paper", "ant", name, SkillConfig("continuous", 5)).sac

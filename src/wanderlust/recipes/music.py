@@ -6,6 +6,7 @@ from typing import Any
 from wanderlust.config import MethodConfig, RunConfig, StagedConfig, Variant, method_config
 from wanderlust.errors import UserError
 from wanderlust.methods import Method, bonuses
+from wanderlust.recipes.fetch import unit
 from wanderlust.registry import METHODS
 
 
@@ -26,7 +27,7 @@ def with_bonus(config: RunConfig, name: str) -> RunConfig:
 
 
 def _config(name: str, config: RunConfig, **fields: Any) -> MethodConfig:
-    """One hidden layer as wide as those of the method; the shuffle as published or repaired."""
+    """One hidden layer as wide as those of the method; the shuffle as published or repaired; the method's units."""
     if name != "music":
         return method_config(name, hidden=config.method.hidden, learning_rate=config.method.learning_rate, **fields)
     return method_config(
@@ -36,6 +37,7 @@ def _config(name: str, config: RunConfig, **fields: Any) -> MethodConfig:
         shuffle="shared" if config.recipe == "paper" else "swap",
         # on two cores 256 episodes take nearly twice as long as all else of an update
         episodes=min(32 if config.recipe == "laptop" else 256, config.schedule.sac_batch),
+        reward_scale=1.0 / unit(config),
         **fields,
     )
 
