@@ -1,7 +1,10 @@
 """Settings of the whole suite: CPU, two devices, strict shapes, a cache of compiled programs of its own."""
 
+import contextlib
+import ctypes
 import dataclasses
 import functools
+import gc
 import importlib.metadata
 import os
 from pathlib import Path
@@ -12,7 +15,9 @@ os.environ["JAX_PLATFORMS"] = os.environ.get("WANDERLUST_TEST_PLATFORMS", "cpu")
 _home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 _place = os.environ.setdefault("WANDERLUST_TEST_CACHE", str(_home / "wanderlust-tests"))
 Path(_place).mkdir(parents=True, exist_ok=True)
-os.environ["WANDERLUST_CACHE"] = _place
+os.environ["WANDERLUST_CACHE"] = os.environ["JAX_COMPILATION_CACHE_DIR"] = _place
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "0"
 
 # Most of the suite's time is compilation of small programs: the compiler need not try hard. The flags are of these
 # versions' CPU, and one that XLA does not know stops it without a word: that of a GPU has been seen not to know them.
@@ -25,11 +30,7 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 
 jax.config.update("jax_num_cpu_devices", 2)  # so that seeds are spread over devices
-jax.config.update("jax_numpy_rank_promotion", "raise")
-# Many tests compile the same program again. Optax needs standard dtype promotion, so that one stays as it is.
-jax.config.update("jax_compilation_cache_dir", _place)
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+jax.config.update("jax_numpy_rank_promotion", "raise")  # Optax needs standard dtype promotion, so that one stays as it is
 
 
 # Most tests that train do so with the same few configurations: their programs are traced once in a process. What is
@@ -84,6 +85,36 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
+
+
+# Tracing makes objects by the million: the collector need not go through all modules again and again.
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+MOST_MEMORY = 2 << 30
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None):
+    """After a file that leaves much behind, give its programs back."""
+    yield
+    if nextitem is not None and nextitem.path != item.path and resident_memory() > MOST_MEMORY:
+        jax.clear_caches()
+        gc.collect()
+        with contextlib.suppress(OSError, AttributeError):  # no glibc
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def resident_memory() -> int:
+    """Bytes, where Linux says so."""
+    with contextlib.suppress(OSError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 @pytest.fixture

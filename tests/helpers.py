@@ -1,6 +1,8 @@
 """What several test files build on."""
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -14,6 +16,17 @@ from wanderlust.envs.base import WorldState
 from wanderlust.envs.worlds.point import PointConfig
 
 _SECTIONS = ("env", "method", "skills", "sac", "schedule")
+
+
+@contextlib.contextmanager
+def optimised() -> Iterator[None]:
+    """What is compiled meanwhile is made to run fast: for programs that compute for a second or more."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)
 
 
 def tiny_config(

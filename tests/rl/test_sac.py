@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from helpers import optimised
 from wanderlust.config import SacConfig
 from wanderlust.rl.nets import MLP, Critic, Linear
 from wanderlust.rl.sac import Batch, Sac, mode_actions, sample_actions, twin_values
@@ -30,7 +31,11 @@ class Probe:
     def __init__(self, config, skill_dim, action_dim=1):
         self.sac = Sac(config, 1, skill_dim, action_dim)
         self.init = jax.jit(self.sac.init)
-        self.fit = jax.jit(self._fit)
+        self.compiled = jax.jit(self._fit)
+
+    @optimised()
+    def fit(self, state, batch, key):
+        return self.compiled(state, batch, key)
 
     def _fit(self, state, batch, key):
         def step(state, key):
@@ -177,6 +182,7 @@ def test_fixed_alpha_stays(probe):
     np.testing.assert_allclose(metrics["alpha"], CONFIG.alpha, rtol=1e-6)
 
 
+@optimised()
 def test_without_a_reward_entropy_is_all_there_is_to_gain(alpha_probe):
     """The most random policy is uniform on [-1, 1]^2: its entropy is 2 log 2, its value alpha * entropy."""
     sac = Sac(SacConfig(**{**ALPHA_CONFIG.__dict__, "learn_alpha": False}), 1, 0, 2)

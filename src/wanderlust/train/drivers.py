@@ -104,6 +104,7 @@ def _chunk(
     epoch: Callable[[TrainState], tuple[TrainState, Metrics]], state: TrainState, epochs: Int[Array, ""]
 ) -> tuple[TrainState, Metrics]:
     """How many epochs is an argument: a last, shorter chunk compiles nothing new."""
+    epoch = jax.jit(epoch, inline=True)  # traced once for its shapes and its steps
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(epoch, state)[1])
 
     def body(_: int, carry: tuple[TrainState, Metrics]) -> tuple[TrainState, Metrics]:
