@@ -30,7 +30,7 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 
 jax.config.update("jax_num_cpu_devices", 2)  # so that seeds are spread over devices
-jax.config.update("jax_numpy_rank_promotion", "raise")  # Optax needs standard dtype promotion, so that one stays as it is
+jax.config.update("jax_numpy_rank_promotion", "raise")  # Optax needs standard dtype promotion: that stays as it is
 
 
 # Most tests that train do so with the same few configurations: their programs are traced once in a process. What is
