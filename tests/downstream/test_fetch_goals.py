@@ -20,7 +20,7 @@ from helpers import tiny_config
 from wanderlust import train
 from wanderlust.config import SkillConfig
 from wanderlust.downstream.controllers.reach import reach
-from wanderlust.downstream.controllers.zero_shot import choose_skill, follow, within_reach
+from wanderlust.downstream.controllers.zero_shot import choose_skill, within_reach
 from wanderlust.downstream.settings import SETTINGS, get_setting, usual_option_length
 from wanderlust.downstream.tasks import TASKS, GoalState, make_task
 from wanderlust.envs import make_world
@@ -37,6 +37,7 @@ from wanderlust.runs.files import write_arrays
 from wanderlust.runs.learned import Learned, load_learner, of_seed
 from wanderlust.runs.publish import example_goals, publish
 from wanderlust.runs.run import Run
+from wanderlust_experiments.point_goals import follow
 
 KEY = jax.random.key(0)
 HANDS = {

@@ -15,7 +15,7 @@ from wanderlust import train
 from wanderlust.downstream import request, solve
 from wanderlust.downstream.controllers import planning, zero_shot
 from wanderlust.downstream.controllers.options import ControlledSkills, make_option_rollout, returns, set_up_task
-from wanderlust.downstream.controllers.zero_shot import follow, skill_speed, within_reach
+from wanderlust.downstream.controllers.zero_shot import skill_speed, within_reach
 from wanderlust.downstream.tasks import make_task
 from wanderlust.methods.dads import DadsConfig
 from wanderlust.methods.lsd import Lsd
@@ -23,6 +23,7 @@ from wanderlust.methods.skills import ContinuousSkills
 from wanderlust.runs.files import ArrayFile
 from wanderlust.runs.learned import Learned
 from wanderlust.runs.zoo import open_run
+from wanderlust_experiments.point_goals import follow
 
 KEY = jax.random.key(0)
 

@@ -327,7 +327,7 @@ def test_dads_by_name_and_what_it_does_not_have():
     dads = make_method(config(), DiscreteSkills(5))
     assert isinstance(dads, Dads)
     state, obs = dads.init(jax.random.key(0), 3), jnp.zeros((4, 3))
-    with pytest.raises(UserError, match="plans over its skill dynamics"):
+    with pytest.raises(UserError, match="dads cannot choose a skill for a goal; it plans"):
         dads.towards(state, obs, obs)
     code = np.asarray(dads.represent(state, obs))
     assert code.shape == (4, 5) and np.all(np.isnan(code))

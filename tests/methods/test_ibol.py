@@ -714,8 +714,8 @@ def test_recipes_assemble(recipe, env):
         upper, below = train.assemble(made), train.assemble(lower(made))
         spec = upper.world.spec
         goal = len(spec.groups["position"]) if view == "xy" else spec.obs_dim
-        assert below.skills.size == goal and below.config.schedule.steps % below.block == 0
-        assert upper.config.schedule.steps == spec.episode_length and upper.hold == below.block
+        assert below.skills.size == goal and below.config.schedule.steps % below.method.block == 0
+        assert upper.config.schedule.steps == spec.episode_length and upper.hold == below.method.block
         states = [jax.eval_shape(lambda parts=parts: train.init(parts)) for parts in (upper, below)]
         widths = [[x.shape for x in jax.tree.leaves(s.learner.sac.policy)] for s in states]
         assert widths[0] == widths[1]

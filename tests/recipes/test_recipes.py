@@ -237,11 +237,13 @@ def test_laptop_keeps_as_many_transitions_of_every_body(body):
     assert 400_000 <= schedule.replay_collections * schedule.collection <= 410_000
 
 
-def test_diayns_rewards_on_fetch_are_small_enough_for_short_runs():
-    recipes = ("paper", "laptop", "fast")
-    scales = {name: get_recipe(name, "fetch-push", "diayn", SkillConfig()).method.reward_scale for name in recipes}
-    assert scales == {"paper": 1500.0, "laptop": 15.0, "fast": 15.0}
-    assert get_recipe("laptop", "fetch-push", "dads", SkillConfig()).method.reward_scale == 150.0
+@pytest.mark.parametrize(("method", "unit"), [("lsd", 1.0), ("diayn", 100.0), ("dads", 10.0)])
+def test_short_runs_on_fetch_have_the_published_objective_in_units_that_critics_reach(method, unit):
+    paper, *ours = (get_recipe(name, "fetch-push", method, SkillConfig()) for name in ("paper", "laptop", "fast"))
+    assert paper.method.reward_scale == {"lsd": 500.0, "diayn": 1500.0, "dads": 150.0}[method]
+    for recipe in ours:
+        assert recipe.method.reward_scale == paper.method.reward_scale / unit
+        assert recipe.sac.alpha == paper.sac.alpha / unit
 
 
 def test_music_learns_from_fewer_episodes_on_two_cores():

@@ -25,7 +25,7 @@ def linearizing(config: RunConfig) -> RunConfig:
         method=dataclasses.replace(method, block=block, hold=0, standardise=standardise),
         # others are refused when the method is made
         skills=config.skills if config.skills.kind == "discrete" else SkillConfig("box", seen),
-        sac=dataclasses.replace(config.sac, alpha=0.1, learn_alpha=False),
+        sac=dataclasses.replace(config.sac, alpha=0.1),
         schedule=in_whole_blocks(config.schedule, block),
     )
 
