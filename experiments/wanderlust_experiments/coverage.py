@@ -19,18 +19,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from wanderlust.api import configure
 from wanderlust.config import RunConfig, ScheduleConfig, SkillConfig, StageConfig, StagedConfig, flat, with_changes
 from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.spec import Rollout
 from wanderlust.errors import UserError
+from wanderlust.evaluation.baseline import random_episodes
 from wanderlust.evaluation.evaluate import measures
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.methods import Method, make_method
@@ -38,14 +36,25 @@ from wanderlust.methods.skills import make_skills
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
 from wanderlust.recipes.ibol import in_whole_blocks
 from wanderlust.registry import METHODS
-from wanderlust.report.plots import show_paths, skill_colours
+from wanderlust.report.plots.paths import show_baseline, show_paths, skill_places
+from wanderlust.report.plots.style import (
+    baseline_entry,
+    head,
+    legend,
+    line,
+    name_axes,
+    note,
+    sheet,
+    skill_colours,
+    start_entry,
+    styled,
+)
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.sweeps import grid
 from wanderlust.sweeps.grid import Row, measured_where
 from wanderlust.sweeps.tables import Facts, Study, amount, count, number
 from wanderlust.train import stages
-from wanderlust.train.probe import make_episodes, over_seeds
-from wanderlust_experiments.figures import COVERAGES, bars, picture_of
+from wanderlust_experiments.figures import COVERAGES, Picture, bars, picture_of
 
 RANDOM = "random"
 UNTRAINED: Facts = {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}}
@@ -241,6 +250,13 @@ def _method(stage: RunConfig | StageConfig) -> Method:
     return make_method(stage.method, make_skills(stage.skills))
 
 
+def play_randomly(config: RunConfig, episodes: int, largest: float = 1.0) -> Rollout:
+    """Whole episodes without a policy, under every seed of a configuration."""
+    world = make_world(config.env)
+    seeds = range(config.seed, config.seed + config.seeds)
+    return random_episodes(world, make_engine(world.from_origin(), config.engine), episodes, seeds, largest)
+
+
 class RandomActions(Row):
     """The floor: no skills and no policy, actions uniform in [-1, 1]."""
 
@@ -272,22 +288,6 @@ class RandomActions(Row):
         }
 
 
-def play_randomly(config: RunConfig, episodes: int, largest: float = 1.0) -> Rollout:
-    """Whole episodes of uniform actions from where an evaluation starts them; arrays lead with the seed axis."""
-    world = make_world(config.env).from_origin()
-    engine, spec = make_engine(world, config.engine), world.spec
-
-    def act(nobody: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
-        return jax.random.uniform(key, (episodes, spec.action_dim), jnp.float32, -largest, largest)
-
-    episodes_of = make_episodes(world, engine, act, spec.episode_length)
-    keys = jnp.stack([jax.random.key(seed) for seed in range(config.seed, config.seed + config.seeds)])
-    played = over_seeds(engine, episodes_of)((), jnp.zeros((config.seeds, episodes, 1)), keys)
-    rollout: Rollout = jax.device_get(played)
-    engine.check()
-    return rollout
-
-
 # --- the picture of all trajectories ---------------------------------------------------------------------------------
 
 
@@ -295,9 +295,14 @@ def _rollouts(folder: Path) -> Path:
     return folder / "evaluation" / "rollouts.safetensors"
 
 
+@styled
 def trajectories(
-    results: Facts, rows: Mapping[str, Facts], runs: Path, unit: str = "", scenery: Callable[[Axes], None] | None = None
-) -> bytes | None:
+    results: Facts,
+    rows: Mapping[str, Facts],
+    runs: Path,
+    unit: str = " (m)",
+    scenery: Callable[[Axes], None] | None = None,
+) -> Picture | None:
     """Where the random skills of every row's first seed go, one panel each, all at one scale; before a scenery, if any.
 
     Nothing if the runs are gone; a row alone whose run is gone has an empty panel.
@@ -305,27 +310,37 @@ def trajectories(
     played = {name: ArrayFile(_rollouts(runs / name)) for name in rows if _rollouts(runs / name).exists()}
     if not played:
         return None
-    lines = -(-len(rows) // 5)
-    columns = -(-len(rows) // lines)
-    figure = Figure(figsize=(2.6 * columns, 2.7 * lines + 0.8), layout="constrained")
-    panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
-    for spare in panels.flat[len(rows) :]:
-        spare.axis("off")
-    plane = True
-    for axes, (name, row) in zip(panels.flat, rows.items(), strict=False):
-        axes.set_title(f"{name}: {row['metrics']['coverage_mode']['per_seed'][0]:.0f} bins", fontsize=9)
+    columns = -(-len(rows) // -(-len(rows) // 5))
+    made = sheet(len(rows), columns, side=2.1 if len(rows) > 2 else None)
+    floor = played[RANDOM].read("position")[0] if RANDOM in played else None
+    plane, on_wheel, discrete = True, False, False
+    for axes, (name, row) in zip(made.panels, rows.items(), strict=True):
+        axes.set_title(f"{name}: {row['metrics']['coverage_mode']['per_seed'][0]:,.0f} bins", fontsize=8.5)
         if name not in played:
-            axes.text(0.5, 0.5, "its run is gone", ha="center", transform=axes.transAxes, fontsize=8)
+            note(axes, "its run is gone")
             continue
         position, skill = played[name].read("position")[0], played[name].read("skill")[0]
         kind = played[name].about["skills"]
+        plane, discrete = position.shape[-1] > 1, discrete or kind == "discrete"
+        on_wheel = on_wheel or (kind in ("continuous", "box") and skill.shape[-1] > 1)
         if scenery is not None:
             scenery(axes)
-        show_paths(axes, position, "0.4" if kind == "none" else skill_colours(skill, kind))
-        plane = position.shape[-1] > 1
+        if floor is not None and kind != "none":
+            show_baseline(axes, floor, over_skills=True)
+        _show_row(axes, position, skill, kind)
     env, seed, episodes = results["config"]["env"]["name"], results["seeds"][0], results["episodes_per_seed"]
-    what = f"{env}, seed {seed}: {episodes} random skills with mode actions"
-    figure.suptitle(f"{what}\nafter {amount(rows)}", fontsize=9)
-    figure.supxlabel(f"x{unit}")
-    figure.supylabel(f"y{unit}" if plane else "time")
-    return picture_of(figure)
+    head(made.figure, f"{env}, seed {seed}: {episodes} random skills with mode actions", f"after {amount(rows)}")
+    name_axes(made, f"x{unit}", f"y{unit}" if plane else "skills")
+    several = [line("0.45", "a colour for each\ndiscrete skill", linewidth=2.4)] if discrete else []
+    legend(made.strip, [start_entry(), *([] if floor is None else [baseline_entry()]), *several], on_wheel)
+    return picture_of(made.figure)
+
+
+def _show_row(axes: Axes, position: NDArray[np.floating], skill: NDArray[np.floating], kind: str) -> None:
+    """The episodes of one row; on a line over its skills, all rows from 0 to 1."""
+    if kind == "none":
+        show_paths(axes, position, "0.55", np.linspace(0.0, 1.0, position.shape[1]))
+        return
+    places = skill_places(skill, kind)
+    spread = (places - places.min()) / max(float(np.ptp(places)), 1e-9)
+    show_paths(axes, position, skill_colours(skill, kind), spread)

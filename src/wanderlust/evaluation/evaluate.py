@@ -14,7 +14,9 @@ import numpy as np
 
 from wanderlust import train
 from wanderlust.config import EngineName
+from wanderlust.envs.names import entry_names
 from wanderlust.envs.spec import EnvSpec, Rollout
+from wanderlust.evaluation.baseline import measures_of_one, random_episodes
 from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, of_object, summarise, travelled
 from wanderlust.runs.files import write_arrays, write_json
 from wanderlust.runs.learned import load_learner, represent
@@ -24,6 +26,7 @@ from wanderlust.runs.run import Run
 def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = "auto") -> dict[str, Any]:
     """Play `episodes` random skills per seed with mode and with sampled actions; write and return the measures.
 
+    As many episodes of random actions, once for all seeds, are what they are compared with.
     The engine need not be the one that trained the run.
     """
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
@@ -34,8 +37,10 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
     mode: Rollout = jax.device_get(train.make_skill_rollout(parts, mode=True)(learned.policy, skill, rollout_keys))
     sampled: Rollout = jax.device_get(train.make_skill_rollout(parts, mode=False)(learned.policy, skill, rollout_keys))
     parts.engine.check()
+    random = random_episodes(parts.world, parts.engine, episodes, [seed]).obs[0]
     phi = jax.jit(jax.vmap(partial(represent, parts)))
-    phi_first, phi_last = (np.asarray(phi(learned, obs)) for obs in (mode.obs[:, 0], mode.obs[:, -1]))
+    ends = np.broadcast_to(random[-1], mode.obs[:, -1].shape)
+    phi_first, phi_last, phi_random = (np.asarray(phi(learned, x)) for x in (mode.obs[:, 0], mode.obs[:, -1], ends))
     codes = np.asarray(jax.vmap(jax.vmap(parts.skills.code))(jnp.asarray(mode.skill)))
     spec = parts.world.spec
     aligned = [alignment(b - a, c) for a, b, c in zip(phi_first, phi_last, codes, strict=True)]
@@ -50,6 +55,9 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
         "engine": parts.engine.name,
         "seeds": list(range(run.config.seed, run.config.seed + run.config.seeds)),
         "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
+        "random": measures_of_one(spec, random),
+        "entries": list(entry_names(parts.world)),
+        "unit": getattr(parts.world, "unit", "m"),
     }
     if run.config.skills.kind == "discrete":
         kinds = [_kinds(spec, *of_seed) for of_seed in zip(mode.obs, mode.skill, mode.alive, strict=True)]
@@ -60,8 +68,11 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
     arrays = {
         "position": np.asarray(mode.obs[..., list(spec.groups["position"])]),
         "skill": np.asarray(mode.skill),
+        "last": np.asarray(mode.obs[:, -1]),
+        "random": np.asarray(random[..., list(spec.groups["position"])]),
         "phi_first": phi_first,
         "phi_last": phi_last,
+        "phi_random": phi_random,
     }
     write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": run.config.skills.kind})
     write_json(run.evaluation / "evaluation.json", result)

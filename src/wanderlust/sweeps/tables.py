@@ -4,13 +4,22 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wanderlust.runs.files import read_text, write_atomic
 
 Facts = dict[str, Any]
 """What the results file says of a row, or of the whole study."""
-Draw = Callable[[Facts, Mapping[str, Facts]], bytes | None]
+
+
+class Picture(NamedTuple):
+    """A figure in both forms in which it is written."""
+
+    png: bytes
+    svg: bytes
+
+
+Draw = Callable[[Facts, Mapping[str, Facts]], Picture | None]
 """A picture of the results and their rows, if there is anything to draw."""
 
 
@@ -45,8 +54,13 @@ class Study:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Where the results go: JSON, table, figures."""
-        return tuple(map(self.path, (".json", ".md", *(f"{suffix}.png" for suffix in self.figures))))
+        """Where the results go: JSON, table, figures as PNG and SVG."""
+        return tuple(
+            map(
+                self.path,
+                (".json", ".md", *(f"{suffix}.{form}" for suffix in self.figures for form in Picture._fields)),
+            )
+        )
 
 
 def write_table_and_figures(study: Study, failed: Mapping[str, str]) -> str:
@@ -58,7 +72,8 @@ def write_table_and_figures(study: Study, failed: Mapping[str, str]) -> str:
     write_atomic(study.path(".md"), text)
     for suffix, draw in study.figures.items():
         if picture := draw(results, rows):
-            write_atomic(study.path(f"{suffix}.png"), picture)
+            for form, data in picture._asdict().items():
+                write_atomic(study.path(f"{suffix}.{form}"), data)
     return text
 
 
