@@ -69,7 +69,7 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
         console.print(f"budget spent at epoch {outcome.epoch}; {resume}")
     report_evaluation(console, run, 200, 0, config.engine)
     console.print("try next:")
-    if goals := _to_goals(run):
+    if goals := to_goals(run):
         console.print(f"  {_program()} {goals}")
     if config.env.name == "point":
         console.print(f"  {_program()} discover point --discrete 16 --seeds 4")
@@ -79,7 +79,7 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
     return 0
 
 
-def _to_goals(run: Any) -> str | None:
+def to_goals(run: Any) -> str | None:
     """The command that takes these skills to goals, if there is one."""
     from wanderlust.downstream.tasks import TASKS, GoalTask
     from wanderlust.registry import METHODS
@@ -94,7 +94,7 @@ def _to_goals(run: Any) -> str | None:
 
 
 def _quoted(run: Any) -> str:
-    return shlex.quote(str(run.path))
+    return shlex.quote(str(run))
 
 
 def _program() -> str:

@@ -13,7 +13,7 @@ from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.report.plots.colours import BASELINE, INK, MISSED, MUTED, REACHED
 from wanderlust.report.plots.evaluated import Evaluated
-from wanderlust.report.plots.style import few_ticks, head, save, short, styled
+from wanderlust.report.plots.style import few_ticks, head, plain, save, short, styled
 from wanderlust.runs.files import read_object, read_rows
 
 PROBED = 200
@@ -170,4 +170,4 @@ def draw_returns(folder: Path) -> Path:
 def solved_title(facts: Any) -> str:
     """A task, its controller and what it earned."""
     spread = f" ± {facts['return']['ci95']:.2f}" if len(facts["seeds"]) > 1 else ""
-    return f"{facts['task']}, {facts['controller']}: return {facts['return']['mean']:.2f}{spread}"
+    return f"{plain(facts['task'])}, {plain(facts['controller'])}: return {facts['return']['mean']:.2f}{spread}"

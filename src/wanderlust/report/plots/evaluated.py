@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wanderlust.report.plots.style import plain
 from wanderlust.runs.files import ArrayFile, read_object
 
 
@@ -29,12 +30,12 @@ class Evaluated(NamedTuple):
     @property
     def name(self) -> str:
         """What titles call it."""
-        return str(self.facts.get("name", "a run"))
+        return plain(self.facts.get("name", "a run"))
 
     @property
     def unit(self) -> str:
         """What follows x and y on axes."""
-        unit = str(self.facts.get("unit", "m"))
+        unit = plain(self.facts.get("unit", "m"))
         return f" ({unit})" if unit else ""
 
     @property

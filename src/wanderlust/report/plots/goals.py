@@ -25,6 +25,7 @@ from wanderlust.report.plots.style import (
     legend,
     mark_start,
     name_axes,
+    plain,
     save,
     sheet,
     start_entry,
@@ -70,7 +71,7 @@ def draw_reach(run: Path) -> Path:
     reached = sum(leg["reached"] for leg in legs)
     head(
         figure,
-        f"{facts['name']}: {reached} of {len(legs)} goals reached zero-shot",
+        f"{plain(facts['name'])}: {reached} of {len(legs)} goals reached zero-shot",
         f"radius {facts['radius']:g}{unit}",
     )
     return save(figure, run / "reach" / "path.png")

@@ -17,6 +17,7 @@ from wanderlust.report.plots.style import (
     legend,
     mark_start,
     name_axes,
+    plain,
     save,
     sheet,
     skill_colours,
@@ -72,7 +73,7 @@ def draw_correlations(run: Path) -> Path | None:
     last, skill, phi = found.find("last"), found.read("skill"), found.read("phi_last")
     if last is None or last.shape[1] < 3:
         return None
-    names = [str(name) for name in found.facts.get("entries", [])][:MOST_ENTRIES]
+    names = [plain(name) for name in found.facts.get("entries", [])][:MOST_ENTRIES]
     entries = min(last.shape[-1], MOST_ENTRIES)
     shown, columns = min(len(last), MOST_MAPS), skill.shape[-1] + phi.shape[-1]
     width = max(1.5, 0.20 * columns + 0.5)

@@ -21,6 +21,7 @@ from wanderlust.report.plots.style import (
     legend,
     mark_start,
     name_axes,
+    plain,
     save,
     sheet,
     skill_colours,
@@ -86,7 +87,7 @@ def draw_skills(run: Path, seed: int = 0) -> Path | None:
         if random is not None:
             show_baseline(axes, random)
         show_paths(axes, position[:, which == n], distinct(size)[n], width=1.3, marker=0.55)
-        axes.set_title(f"{n}  {kinds[seed][n]}" if seed < len(kinds) else str(n), fontsize=8)
+        axes.set_title(f"{n}  {plain(kinds[seed][n])}" if seed < len(kinds) else str(n), fontsize=8)
     more = f" (first {shown} of {size})" if size > shown else ""
     head(
         made.figure,

@@ -6,6 +6,7 @@ A figure is written as PNG and as SVG. The same numbers give the same bytes, whe
 import functools
 import io
 import textwrap
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -30,6 +31,8 @@ MOST_PANELS = 8
 """Seeds shown side by side in one figure."""
 MOST_VERTICES = 12_000
 """Lines of more points than these are drawn as pixels, also into SVG, which would have megabytes of them."""
+DPI = 140
+"""Of PNG."""
 STRIP = 1.35
 """Inches, beside the panels, for wheel and legend: they never lie on data."""
 
@@ -94,9 +97,10 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(draw)
     def in_style(*args: P.args, **kwargs: P.kwargs) -> R:
-        with matplotlib.rc_context():
+        with matplotlib.rc_context(), warnings.catch_warnings():
             matplotlib.rcdefaults()
             matplotlib.rcParams.update(STYLE)
+            warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # a name in any script
             return draw(*args, **kwargs)
 
     return in_style
@@ -149,6 +153,11 @@ def head(figure: Figure | SubFigure, title: str, below: str = "") -> None:
     figure.text(0.012, 1.0, "\n".join(lines), transform=figure.transSubfigure + down, **how)
 
 
+def plain(text: object) -> str:
+    """Text from a file, of which nothing is taken for mathematics."""
+    return "".join(c if c.isprintable() else " " for c in str(text)).replace("$", "\\$")
+
+
 def name_axes(made: Sheet, x: str, y: str) -> None:
     """Names of the axes: of a panel alone, or of all panels together."""
     if len(made.panels) == 1:
@@ -184,7 +193,7 @@ def short(number: float, _: int | None = None) -> str:
 
 def legend(strip: SubFigure, handles: Sequence[Artist], wheel: bool = False, numbers: Sequence[Artist] = ()) -> None:
     """What markers and colours mean, in the strip beside the panels; with a wheel for directions, or numbers."""
-    high = strip.get_figure(root=True).get_size_inches()[1]  # type: ignore[union-attr]
+    high = strip.bbox.height / strip.get_dpi()
     if wheel:
         draw_wheel(strip.add_axes((0.1, 1 - 1.75 / high, 0.8, 1.05 / high)))
     down = 1.9 if wheel else 0.75
@@ -284,12 +293,12 @@ def save(figure: Figure, path: Path, svg: bool = True) -> Path:
 def png_of(figure: Figure) -> bytes:
     """A figure as PNG."""
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=140, metadata={"Software": None})
+    figure.savefig(picture, format="png", dpi=DPI, metadata={"Software": None})
     return picture.getvalue()
 
 
 def svg_of(figure: Figure) -> bytes:
-    """A figure as SVG, without the time it was made."""
+    """A figure as SVG, without the time it was made and what made it."""
     picture = io.BytesIO()
-    figure.savefig(picture, format="svg", dpi=160, metadata={"Date": None})
+    figure.savefig(picture, format="svg", dpi=160, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return picture.getvalue()

@@ -1,0 +1,228 @@
+"""What the files of runs say of them, side by side: where their configurations differ, and what they reached."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wanderlust.config import flat
+from wanderlust.errors import UserError
+from wanderlust.evaluation.metrics import MEASURES, summarise
+from wanderlust.runs.files import bounded, read_object
+from wanderlust.runs.run import Run
+from wanderlust.runs.zoo import LARGEST_TEXT
+
+ABSENT = "\N{EN DASH}"
+"""What a table has where a run has nothing."""
+RANDOM = {"coverage_mode": "coverage", "travelled": "travelled", "distance": "distance"}
+"""Measures that random actions have, too, by their names there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """One run, as its files tell of it. It may be one that is still being trained."""
+
+    label: str
+    run: Run
+    rows: Sequence[Mapping[str, Any]]
+    """Of metrics.jsonl; an entry of the zoo has none."""
+    origin: Mapping[str, Any]
+    """How it was made: provenance.json, or the card of a zoo entry."""
+    evaluation: Mapping[str, Any] | None = None
+    results: Path | None = None
+    """The folder in which `evaluation/` lies."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The configuration's fields by their dotted names, as JSON has them."""
+        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self.run.config)))
+        return flat(plain)
+
+    @property
+    def curve(self) -> list[Mapping[str, Any]]:
+        """The lines of metrics.jsonl in which the skills were looked at."""
+        return [row for row in self.rows if "coverage" in row and "env_steps" in row]
+
+    @property
+    def epoch(self) -> int | None:
+        """How far training has come."""
+        if self.rows:
+            return int(self.rows[-1]["epoch"])
+        found = self.origin.get("epoch", (self.evaluation or {}).get("epoch"))
+        return found if isinstance(found, int) else None
+
+    @property
+    def env_steps(self) -> int | None:
+        """Environment steps per seed."""
+        steps = [row["env_steps"] for row in self.rows if "env_steps" in row]
+        found = steps[-1] if steps else self.origin.get("env_steps", (self.evaluation or {}).get("env_steps"))
+        return int(found) if isinstance(found, int | float) else None
+
+    @property
+    def train_seconds(self) -> float | None:
+        """Of training alone, compilation apart."""
+        found = self.rows[-1].get("train_seconds") if self.rows else self.origin.get("train_seconds")
+        return float(found) if isinstance(found, int | float) else None
+
+    @property
+    def finished(self) -> bool:
+        """Whether training has come to the end that was planned; an entry of the zoo is what it is."""
+        return bool(self.run.entry) or (self.epoch or 0) >= self.run.config.schedule.epochs
+
+    def measure(self, name: str) -> list[float]:
+        """A measure's value for every seed; of zoo entries that were not evaluated here, the card's."""
+        if self.evaluation is not None:
+            found = self.evaluation.get("metrics", {}).get(name, {})
+            return [float(x) for x in found.get("per_seed") or [] if isinstance(x, int | float)]
+        card = self.origin.get("metrics")
+        known = card.get(name) if isinstance(card, Mapping) else None
+        return [float(known)] if isinstance(known, int | float) else []
+
+    @property
+    def random(self) -> Mapping[str, float]:
+        """Measures of random actions in the same world."""
+        return (self.evaluation or {}).get("random") or {}
+
+
+def told_by(run: Run, label: str) -> Told:
+    """Read what a run's files say, without a write or a lock: it may be training meanwhile."""
+    if run.entry:
+        origin = read_object(bounded(run.path / "card.json", LARGEST_TEXT), "the entry's card")
+    else:
+        origin = run.provenance()
+    found = Told(label, run, run.metrics(), origin)
+    return evaluated_at(found, run.results)
+
+
+def evaluated_at(told: Told, results: Path) -> Told:
+    """The same run with the evaluation that lies in a folder, if there is one."""
+    path = results / "evaluation" / "evaluation.json"
+    if not (path.is_file() and (results / "evaluation" / "rollouts.safetensors").is_file()):
+        return told
+    return dataclasses.replace(told, evaluation=read_object(path, "the run's evaluation"), results=results)
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """A short name for each run, no two alike: the folder's, or as much of its path as tells it from the others."""
+    if len({str(run) for run in runs}) < len(runs):
+        twice = next(str(run) for run in runs if [str(other) for other in runs].count(str(run)) > 1)
+        raise UserError(f"{twice} is named twice; name each run once")
+    parts = [(run.entry,) if run.entry else run.path.resolve().parts for run in runs]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [str(run) for run in runs]
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+
+def differences(fields: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The fields in which configurations differ, and no others: what each of them has, as JSON."""
+    keys = dict.fromkeys(key for one in fields for key in one)
+    missing = object()
+    found = {}
+    for key in keys:
+        values = [one.get(key, missing) for one in fields]
+        if any(value != values[0] for value in values[1:]):
+            found[key] = [ABSENT if value is missing else _shown(value) for value in values]
+    return found
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) and value else json.dumps(value)
+
+
+def reached(runs: Sequence[Told]) -> dict[str, list[str]]:
+    """What runs came to: how long they learned, and every measure with its 95% interval over seeds."""
+    table = {
+        "epoch": [_of(told.epoch, "{:,}", f" of {told.run.config.schedule.epochs:,}") for told in runs],
+        "environment steps per seed": [_of(told.env_steps, "{:,}") for told in runs],
+        "minutes of training": [_of(_minutes(told), "{:,.3g}") for told in runs],
+        "seeds": [str(told.run.config.seeds) for told in runs],
+        "bins covered at the last look": [
+            spread(list(map(float, told.curve[-1]["coverage"]))) if told.curve else ABSENT for told in runs
+        ],
+    }
+    for name, meaning in MEASURES.items():
+        if any(told.measure(name) for told in runs):
+            table[meaning] = [spread(told.measure(name)) for told in runs]
+            if name in RANDOM and any(told.random for told in runs):
+                table[f"{meaning.partition(',')[0]}, random actions"] = [
+                    _of(told.random.get(RANDOM[name]), "{:,.4g}") for told in runs
+                ]
+    for name in dict.fromkeys(name for told in runs for name in tasks(told)):
+        table[name] = [spread(tasks(told).get(name, [])) for told in runs]
+    return {name: cells for name, cells in table.items() if any(cell != ABSENT for cell in cells)}
+
+
+def tasks(told: Told) -> dict[str, list[float]]:
+    """The return of every task that was solved with a run's skills, per seed."""
+    found = {}
+    for path in sorted((told.run.results / "downstream").glob("*/result.json")):
+        facts = read_object(path, "the result")
+        values = facts.get("return", {}).get("per_seed", []) if isinstance(facts.get("return"), dict) else []
+        found[f"return of {facts.get('task')}, {facts.get('controller')}"] = [float(x) for x in values]
+    return found
+
+
+def spread(values: Sequence[float], digits: int | None = None) -> str:
+    """A mean over seeds and half its 95% interval."""
+    if not values:
+        return ABSENT
+    found = summarise(list(values))
+    shown = (0 if abs(found.mean) >= 1000 else 2) if digits is None else digits
+    half = f" ± {found.ci95:,.{shown}f}" if found.seeds > 1 else ""
+    return f"{found.mean:,.{shown}f}{half}"
+
+
+def notes(runs: Sequence[Told]) -> list[str]:
+    """What a reader of the table has to know."""
+    said = [
+        f"{told.label} is not at its end: epoch {told.epoch or 0:,} of {told.run.config.schedule.epochs:,}."
+        for told in runs
+        if not told.finished
+    ]
+    said += [
+        f"{told.label} has no evaluation: its measures are missing, or those of its card."
+        for told in runs
+        if told.evaluation is None
+    ]
+    for told in runs:
+        at = (told.evaluation or {}).get("epoch")
+        if told.evaluation is not None and told.epoch is not None and at != told.epoch:
+            said.append(f"{told.label} was evaluated at epoch {at:,}.")
+    episodes = {(told.evaluation or {}).get("episodes") for told in runs if told.evaluation is not None}
+    if len(episodes) > 1:
+        said.append("Evaluations differ in their numbers of episodes, and more episodes cover more bins.")
+    if any(told.run.config.seeds > 1 for told in runs):
+        said.append("± is half the 95% interval over seeds.")
+    return said
+
+
+def _minutes(told: Told) -> float | None:
+    return None if told.train_seconds is None else told.train_seconds / 60
+
+
+def _of(value: float | None, form: str, after: str = "") -> str:
+    return ABSENT if value is None else form.format(value) + after
+
+
+def markdown(runs: Sequence[Told]) -> str:
+    """Both tables and the notes as Markdown."""
+    head = ["", *(told.label for told in runs)]
+    lines = ["# " + " · ".join(told.label for told in runs), ""]
+    both = (("What differs", differences([told.fields for told in runs])), ("What they reached", reached(runs)))
+    for title, table in both:
+        rows = [[key, *cells] for key, cells in table.items()]
+        lines += [f"## {title}", ""]
+        lines += _table([head, *rows]) if rows else ["Nothing: the configurations are the same."]
+        lines.append("")
+    return "\n".join([*lines, *notes(runs)]) + "\n"
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    safe = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in rows]
+    return [f"| {' | '.join(row)} |" for row in (safe[0], ["---"] * len(safe[0]), *safe[1:])]
