@@ -36,14 +36,13 @@ from wanderlust.methods.skills import make_skills
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
 from wanderlust.recipes.ibol import in_whole_blocks
 from wanderlust.registry import METHODS
-from wanderlust.report.plots.paths import show_baseline, show_paths, skill_places
+from wanderlust.report.plots.paths import note, show_baseline, show_paths, skill_places
 from wanderlust.report.plots.style import (
     baseline_entry,
     head,
     legend,
     line,
     name_axes,
-    note,
     sheet,
     skill_colours,
     start_entry,

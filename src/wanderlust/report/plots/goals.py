@@ -64,7 +64,7 @@ def draw_reach(run: Path) -> Path:
     if not on_a_line:
         equal_scales(axes)
     colours = figure.colorbar(trail, ax=axes, label="step", shrink=0.55, aspect=18, anchor=(0.0, 0.0))
-    colours.outline.set_visible(False)  # type: ignore[operator]
+    colours.outline.set_visible(False)
     figure.legend(
         handles=[start_entry(), *goal_entries_of([leg["reached"] for leg in legs])], loc="outside right upper"
     )

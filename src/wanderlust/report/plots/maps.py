@@ -86,7 +86,7 @@ def draw_correlations(run: Path) -> Path | None:
     _name_entries(panels[0], names or [f"s{n + 1}" for n in range(entries)])
     colours = figure.colorbar(image, ax=panels, shrink=min(1.0, 12 / entries), aspect=14, ticks=(-1, -0.5, 0, 0.5, 1))
     colours.ax.set_title("r", fontsize=8.5)
-    colours.outline.set_visible(False)  # type: ignore[operator]
+    colours.outline.set_visible(False)
     z = "each skill" if found.kind == "discrete" else "z"
     below = f"Pearson's r of the final state with {z} and $\\phi(s_T)$; {found.facts['episodes']:,} random skills"
     head(figure, f"What the skills of {found.name} decide", below + of_seeds(shown, len(last)))

@@ -12,7 +12,7 @@ from wanderlust.evaluation.metrics import summarise
 from wanderlust.report.plots.colours import distinct
 from wanderlust.report.plots.curves import show_mean
 from wanderlust.report.plots.evaluated import Evaluated
-from wanderlust.report.plots.paths import note, show_baseline, show_paths, skill_places
+from wanderlust.report.plots.paths import note, show_baseline, show_paths, skill_places, skills_label
 from wanderlust.report.plots.style import (
     STRIP,
     baseline_entry,
@@ -51,8 +51,13 @@ def draw_comparison(runs: Sequence[Drawn], path: Path) -> Path:
     side = 2.6
     width = max(8.4, side * columns + STRIP)
     figure = Figure(figsize=(width, 3.6 + side * rows + 0.3), layout="constrained")
-    top, bottom = figure.subfigures(2, 1, height_ratios=(3.6, side * rows + 0.3))
-    head(top, f"{len(runs)} runs side by side" if len(runs) > 1 else plain(runs[0].label))
+    halves: Any = figure.subfigures(2, 1, height_ratios=(3.6, side * rows + 0.3))
+    top, bottom = halves
+    several = any(len(row["coverage"]) > 1 for run in runs for row in run.rows[:1])
+    said = ["means and 95% intervals, thin lines are seeds"] if several else []
+    said += ["a diamond is a run that kept no curve"] if any(not run.rows for run in runs) else []
+    title = f"{len(runs)} runs side by side" if len(runs) > 1 else plain(runs[0].label)
+    head(top, title, "; ".join(said))
     _curves(top, runs)
     body, strip = bottom.subfigures(1, 2, width_ratios=(width - STRIP, STRIP))
     grid = body.subplots(rows, columns, squeeze=False)
@@ -61,8 +66,6 @@ def draw_comparison(runs: Sequence[Drawn], path: Path) -> Path:
     kinds = [_trajectories(axes, run) for axes, run in zip(grid.flat, runs, strict=False)]
     _same_scales(list(grid.flat[: len(runs)]), runs)
     body.supxlabel("x (m)", fontsize=8.5)
-    on_a_line = [axes.get_aspect() == "auto" for axes, kind in zip(grid.flat, kinds, strict=False) if kind]
-    body.supylabel("skills" if all(on_a_line) else "y (m)", fontsize=8.5)
     discrete = [line("0.45", "a colour for each\ndiscrete skill", linewidth=2.4)] if "discrete" in kinds else []
     legend(strip, [start_entry(), baseline_entry(), *discrete], any(k in ("continuous", "box") for k in kinds))
     return save(figure, path)
@@ -114,6 +117,7 @@ def _trajectories(axes: Axes, run: Drawn) -> str:
         show_baseline(axes, random, over_skills=True)
     places = skill_places(skill, found.kind) if position.shape[-1] == 1 else None
     show_paths(axes, position, skill_colours(skill, found.kind), places)
+    axes.set_ylabel(f"y{found.unit}" if places is None else skills_label(skill, found.kind))
     return found.kind
 
 

@@ -54,7 +54,7 @@ AREAS: dict[bool, dict[str, Any]] = {
 }
 """The ground that counts as reached around a goal."""
 
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
     "axes.titlesize": 9,
@@ -131,7 +131,8 @@ def sheet(
     rows = -(-count // columns)
     side = side or (4.4 if count == 1 else 2.7)
     figure = Figure(figsize=(side * columns + strip + 0.3, (height or side) * rows + 0.75), layout="constrained")
-    body, beside = figure.subfigures(1, 2, width_ratios=(side * columns + 0.3, strip))
+    halves: Any = figure.subfigures(1, 2, width_ratios=(side * columns + 0.3, strip))
+    body, beside = halves
     grid = body.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
     for n, spare in enumerate(list(grid.flat)[count:], count):
         spare.axis("off")
@@ -144,12 +145,12 @@ def sheet(
 
 def head(figure: Figure | SubFigure, title: str, below: str = "") -> None:
     """A title, and a smaller line under it, at the left; broken where the figure is too narrow for them."""
-    width = figure.get_figure(root=True).get_size_inches()[0]  # type: ignore[union-attr]
+    width = figure.get_figure(root=True).get_size_inches()[0]
     titles, lines = textwrap.wrap(title, int(12.5 * width)), textwrap.wrap(below, int(15.5 * width))
     blank = ["" if n else " " for n in range(len(lines))]
     figure.suptitle("\n".join([*titles, *blank]), x=0.012, ha="left", fontsize=10.5, linespacing=1.45)
     down = ScaledTranslation(0.0, -(0.06 + 0.212 * len(titles)), figure.dpi_scale_trans)
-    how = {"va": "top", "ha": "left", "fontsize": 8.5, "color": MUTED, "linespacing": 1.4}
+    how: dict[str, Any] = {"va": "top", "ha": "left", "fontsize": 8.5, "color": MUTED, "linespacing": 1.4}
     figure.text(0.012, 1.0, "\n".join(lines), transform=figure.transSubfigure + down, **how)
 
 
@@ -197,7 +198,7 @@ def legend(strip: SubFigure, handles: Sequence[Artist], wheel: bool = False, num
     if wheel:
         draw_wheel(strip.add_axes((0.1, 1 - 1.75 / high, 0.8, 1.05 / high)))
     down = 1.9 if wheel else 0.75
-    how = {"loc": "upper left", "labelspacing": 0.65, "borderaxespad": 0.2}
+    how: dict[str, Any] = {"loc": "upper left", "labelspacing": 0.65, "borderaxespad": 0.2}
     if handles:
         strip.legend(handles=list(handles), bbox_to_anchor=(0.0, 1 - down / high), handlelength=1.5, **how)
     if numbers:
@@ -217,7 +218,14 @@ def draw_wheel(axes: Axes) -> None:
     )
     axes.set_axis_off()
     axes.set_gid("wheel")
-    arrow = {"arrowstyle": "-|>", "color": INK, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
+    arrow: dict[str, Any] = {
+        "arrowstyle": "-|>",
+        "color": INK,
+        "linewidth": 0.8,
+        "shrinkA": 0,
+        "shrinkB": 0,
+        "mutation_scale": 7,
+    }
     for end, name, spot in (((0.42, 0.0), "1", (1.28, 0.0)), ((0.0, 0.42), "2", (0.0, 1.27))):
         axes.annotate("", end, (0.0, 0.0), arrowprops=arrow)
         axes.text(*spot, f"$z_{{{name}}}$", ha="center", va="center", fontsize=8.5)

@@ -1,0 +1,195 @@
+"""`wanderlust report`: a page that holds all it shows, fetches nothing, and says what files say as text."""
+
+import base64
+import dataclasses
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from trained import copy_of, trained, tree
+from wanderlust import cli
+from wanderlust.report import html
+from wanderlust.report.comparison import told_by
+from wanderlust.report.document import Reported, draw_all, duration, report, verdict_of
+from wanderlust.runs.files import write_json
+from wanderlust.runs.run import Run
+
+EVIL = '<script>alert("1")</script><img src=x onerror=alert(1)>'
+ALONE = {"meta", "img", "br", "link", "input"}
+
+
+class Page(HTMLParser):
+    """Every element with its attributes, and the text; that elements are closed in order is checked on the way."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.text = [], [], ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ALONE:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data if self.open[-1:] != ["style"] else ""
+
+    def tags(self):
+        return {tag for tag, _ in self.elements}
+
+    def attributes(self, name):
+        return [attrs[name] for _, attrs in self.elements if name in attrs]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return copy_of(trained(seeds=2), tmp_path / "run")
+
+
+def command(*words):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([str(word) for word in words])
+    return stop.value.code
+
+
+def page_of(*runs, **changes):
+    told = [dataclasses.replace(told_by(run, run.path.name), **changes) for run in runs]
+    return report([Reported(one, [("again", "run it")], [("on", "go on")]) for one in told], "1.2.3")
+
+
+def assert_self_contained(text):
+    page = Page(text)
+    assert not re.search(r"https?:|//[a-z]|@import|url\(", text)
+    assert page.attributes("src")
+    assert all(source.startswith("data:") for source in page.attributes("src"))
+    assert not page.tags() & {"script", "link", "iframe", "object", "embed", "base", "form"}
+    assert not [name for _, attrs in page.elements for name in attrs if name.startswith("on")]
+    assert any("default-src 'none'" in content for content in page.attributes("content"))
+    return page
+
+
+def test_a_page_of_one_run(run, capsys):
+    assert command("report", "run", "--episodes", 20) == 0
+    assert "report: run/report.html" in capsys.readouterr().out
+    page = assert_self_contained((run.path / "report.html").read_text())
+    facts = json.loads((run.evaluation / "evaluation.json").read_text())
+    covered = facts["metrics"]["coverage_mode"]
+    said = " ".join(page.text.replace("\xa0", " ").split())
+    assert f"{covered['mean']:,.2f} ± {covered['ci95']:,.2f}" in said
+    assert f"random actions: {facts['random']['coverage']}" in said
+    for word in ("What was run", "Do it again", "Go on", "wanderlust evaluate run --episodes 1000", "schedule.epochs"):
+        assert word in said
+    drawn = [source for source in page.attributes("src") if source.startswith("data:image/svg+xml;base64,")]
+    assert len(drawn) == 5
+    figures = [base64.b64decode(source.partition(",")[2]).decode() for source in drawn]
+    assert all("prefers-color-scheme: dark" in figure and "<script" not in figure for figure in figures)
+    assert [alt for alt in page.attributes("alt") if not alt] == []
+
+
+def test_the_page_is_the_same_when_it_is_written_again(run):
+    pages = []
+    for _ in range(2):
+        assert command("report", "run", "--quick") == 0
+        pages.append((run.path / "report.html").read_bytes())
+    assert pages[0] == pages[1]
+
+
+def test_what_files_say_is_shown_as_text(run):
+    """In the configuration, the provenance, the evaluation, the results of a task, and the run's own name."""
+    config = json.loads((run.path / "config.json").read_text())
+    write_json(run.path / "config.json", {**config, "recipe": EVIL})
+    where = json.loads((run.path / "provenance.json").read_text())
+    where |= {"command": EVIL, "commit": EVIL, "time": EVIL, "device": {"kind": EVIL}, "versions": {"jax": EVIL}}
+    write_json(run.path / "provenance.json", where)
+    facts = json.loads((run.evaluation / "evaluation.json").read_text())
+    write_json(run.evaluation / "evaluation.json", {**facts, "name": EVIL, "verdict": EVIL, "entries": [EVIL, EVIL]})
+    solved = {"task": EVIL, "controller": EVIL, "return": {"per_seed": [1.0]}}
+    write_json(run.path / "downstream" / "x" / "result.json", solved)
+    other = run.path.rename(run.path.with_name("<b>run&amp"))
+    for runs in ([other], [other, copy_of(trained(seeds=2), other.parent / "two").path]):
+        text = page_of(*map(Run.open, runs))
+        page = assert_self_contained(text)
+        assert "<script" not in text.lower()
+        assert "<b>run" not in text
+        assert page.text.count(EVIL) >= 6
+        assert page.text.count("<b>run&amp") >= 1
+
+
+def test_the_verdict_of_the_evaluation_is_taken_or_made_of_its_measures(run):
+    told = told_by(run, "run")
+    facts = told.evaluation
+    for found in ("It learned.", {"text": "It learned."}):
+        assert verdict_of(dataclasses.replace(told, evaluation={**facts, "verdict": found})) == "It learned."
+    metrics = {"coverage_mode": {"per_seed": [300.0, 500.0]}, "distance": {"per_seed": [5.0, 7.0]}}
+    plain = {**facts, "metrics": metrics, "random": {"coverage": 80}}
+    assert verdict_of(dataclasses.replace(told, evaluation=plain)).startswith(
+        "20 random skills cover 400 ± 1,271 bins, 5 times as many as random actions (80), and end 6.0 ± 12.7 m"
+    )
+    poor = {**plain, "random": {"coverage": 410}}
+    assert "no more than random actions (410)" in verdict_of(dataclasses.replace(told, evaluation=poor))
+    assert "have not been evaluated yet" in verdict_of(dataclasses.replace(told, evaluation=None))
+
+
+def test_films_go_into_the_page_but_large_ones(run, monkeypatch):
+    (run.path / "video").mkdir()
+    (run.path / "video" / "skills.gif").write_bytes(b"GIF89a")
+    assert base64.b64encode(b"GIF89a").decode() in page_of(run)
+    (run.path / "video" / "skills.mp4").write_bytes(b"0000ftyp")
+    sources = assert_self_contained(page_of(run)).attributes("src")
+    assert [source for source in sources if "mp4" in source] == ["data:video/mp4;base64,MDAwMGZ0eXA="]
+    monkeypatch.setattr(html, "LARGEST", 4)
+    text = page_of(run)
+    assert "video/mp4" not in text
+    assert "skills.mp4" in text
+
+
+def test_several_runs_are_side_by_side(run, tmp_path, capsys):
+    copy_of(trained(seeds=2), tmp_path / "other")
+    before = [tree(tmp_path / name) for name in ("run", "other")]
+    assert command("report", "run", "other", "--episodes", 20) == 0
+    text = (tmp_path / "comparisons" / "run-and-other.html").read_text()
+    page = assert_self_contained(text)
+    assert "Nothing: the configurations are the same." in page.text
+    assert len([source for source in page.attributes("src") if source.startswith("data:image")]) == 11
+    assert [tree(tmp_path / name) for name in ("run", "other")] == before
+    assert command("report", "run", "other", "--quick") == 2
+    assert "already exists; choose another --out, or --replace it" in capsys.readouterr().err
+
+
+def test_a_page_of_ones_own_is_not_replaced_unasked(run, capsys):
+    (run.path / "mine.html").write_text("mine")
+    assert command("report", "run", "--out", "run/mine.html", "--quick") == 2
+    assert (run.path / "mine.html").read_text() == "mine"
+    assert command("report", "run", "--out", "run") == 2
+    assert "a folder; name a file" in capsys.readouterr().err
+
+
+def test_a_run_that_was_not_evaluated_is_evaluated_beside_it(run):
+    for path in run.evaluation.iterdir():
+        path.unlink()
+    before = tree(run.path)
+    assert command("report", "run", "--episodes", 10, "--out", "page.html") == 0
+    assert "10 random skills cover" in Page((run.path.parent / "page.html").read_text()).text
+    assert tree(run.path) == before
+
+
+def test_damaged_files_are_a_line(run):
+    facts = json.loads((run.evaluation / "evaluation.json").read_text())
+    write_json(run.evaluation / "evaluation.json", {**facts, "seeds": "none"})
+    told = told_by(run, "run")
+    (run.evaluation / "rollouts.safetensors").write_bytes(b"no")
+    with pytest.raises(html.UserError, match=r"not a whole wanderlust file"):
+        draw_all(told, run.path / "drawn")
+
+
+def test_text_that_is_no_text():
+    assert html.esc("a\ud800\x00<&\"'") == "a? &lt;&amp;&quot;&#x27;"
+    assert (duration(59.0), duration(600.0), duration(7200 * 3)) == ("59.0 s", "10.0 minutes", "6.0 hours")
