@@ -260,7 +260,7 @@ def test_list_shows_what_there_is(command_line):
 
 # --- good input -------------------------------------------------------------------------------------------------
 
-FIGURES = ("trajectories.png", "phi.png", "learning_curve.png")
+FIGURES = ("trajectories.png", "phi.png", "correlations.png", "bars.png", "learning_curve.png")
 
 
 def assert_pictures(folder: Path, names: tuple[str, ...]) -> None:
@@ -318,7 +318,7 @@ def test_evaluating_again_gives_the_same(command_line, run):
         arrays.append({name: rollouts.read(name).tobytes() for name in rollouts.shapes()})
     assert files[0] == files[1]
     assert arrays[0] == arrays[1]
-    assert set(arrays[0]) == {"position", "skill", "phi_first", "phi_last"}
+    assert set(arrays[0]) == {"position", "skill", "last", "random", "phi_first", "phi_last", "phi_random"}
 
 
 def test_half_a_line_of_metrics_does_not_stop_an_evaluation(command_line, run):

@@ -392,8 +392,15 @@ def test_everything_is_written_and_can_be_measured_again(small, tmp_path, comman
     )  # fmt: skip
     assert code == 0, err
     folder = solved(run, "sac")
-    names = {"result.json", "curve.jsonl", "controller.safetensors", "paths.safetensors", "learning_curve.png"}
-    assert {path.name for path in folder.iterdir()} == {*names, "paths.png"}
+    names = {
+        "result.json",
+        "curve.jsonl",
+        "controller.safetensors",
+        "paths.safetensors",
+        "learning_curve.png",
+        "learning_curve.svg",
+    }
+    assert {path.name for path in folder.iterdir()} == {*names, "paths.png", "paths.svg"}
     assert "random skills" in out and "sac" in out and "of the goals lie within" in out
     result = json.loads((folder / "result.json").read_text())
     assert (result["seeds"], result["epoch"], result["hold"], result["most"]) == ([0, 1, 2], 2, 10, 1.0)

@@ -139,7 +139,7 @@ def test_the_results_say_what_was_measured(done):
 
 def test_the_table_and_the_figure(done):
     folder, result, text = done
-    assert sorted(tree(folder / "out")) == ["ablation_point.json", "ablation_point.md", "ablation_point.png"]
+    assert sorted(tree(folder / "out")) == [f"ablation_point.{form}" for form in ("json", "md", "png", "svg")]
     assert (folder / "out" / "ablation_point.md").read_text() == text
     assert (folder / "out" / "ablation_point.png").read_bytes().startswith(b"\x89PNG")
     assert "160 environment steps, 16 SAC updates and 16 of phi" in text
@@ -299,7 +299,10 @@ def test_the_command_shows_the_table_and_says_which_cell_it_is_at(command_line, 
     assert f"cell 1 of 2, {FIRST}: in out/ablation_point.json already\n" in err
     assert f"cell 2 of 2, {SECOND}: 2 seeds, 4 epochs\n" in err
     assert (copy / "out" / "ablation_point.md").read_text() in out
-    assert "written: out/ablation_point.json, out/ablation_point.md, out/ablation_point.png\n" in out
+    assert (
+        "written: out/ablation_point.json, out/ablation_point.md, out/ablation_point.png, out/ablation_point.svg\n"
+        in out
+    )
     assert written(copy)["cells"][SECOND]["metrics"] == done[1]["cells"][SECOND]["metrics"]
 
 

@@ -27,7 +27,8 @@ CHANGES = (*TINY, "schedule.method_batch=16", "checkpoint_every=2")
 STEPS = 150  # of 40 an epoch: four epochs
 ROWS = ("random", "metra", "lsd")
 STEM = "coverage_point_2d"
-FILES = [f"{STEM}.json", f"{STEM}.md", f"{STEM}.png", f"{STEM}_trajectories.png", f"{STEM}_travelled.png"]
+FILES = [f"{STEM}.{form}" for form in ("json", "md", "png", "svg")]
+FILES += [f"{STEM}_{figure}.{form}" for figure in ("trajectories", "travelled") for form in ("png", "svg")]
 
 
 def study(folder, *only, **options):
@@ -267,7 +268,7 @@ def test_the_table_and_the_figures(done):
     assert sorted(tree(folder / "out")) == FILES
     assert sorted(path.name for path in files) == FILES
     assert (folder / "out" / f"{STEM}.md").read_text() == text
-    pictures = [(folder / "out" / name).read_bytes() for name in FILES[2:]]
+    pictures = [(folder / "out" / name).read_bytes() for name in FILES if name.endswith(".png")]
     assert all(picture.startswith(b"\x89PNG") for picture in pictures)
     assert len(set(pictures)) == 3
     places = [text.index(f"| {name} |") for name in ("lsd", "metra", "random")]
@@ -430,7 +431,7 @@ def test_the_command_shows_the_table_and_says_which_row_it_is_at(command_line, c
     assert f"row 1 of 2, lsd: in out/{STEM}.json already\n" in err
     assert "row 2 of 2, random: 2 seeds of uniform actions\n" in err
     assert (copy / "out" / f"{STEM}.md").read_text() in out
-    assert f"out/{STEM}_travelled.png, out/{STEM}_trajectories.png\n" in out
+    assert f"out/{STEM}_travelled.svg, out/{STEM}_trajectories.png, out/{STEM}_trajectories.svg\n" in out
 
 
 def test_discrete_skills_have_files_of_their_own(tmp_path):

@@ -25,7 +25,8 @@ CHANGES = (
     *("log_every=1", "look_every=9", "checkpoint_every=1"),
 )
 ROWS = ("lsd+music", "random", "untouched")
-FILES = [f"{STEM}.json", f"{STEM}.md", f"{STEM}.png", f"{STEM}_trajectories.png"]
+FILES = [f"{STEM}.{form}" for form in ("json", "md", "png", "svg")]
+FILES += [f"{STEM}_trajectories.{form}" for form in ("png", "svg")]
 EPISODES = 20
 
 

@@ -51,14 +51,15 @@ def named(axes, gid):
 
 
 def test_every_figure_is_written_twice_and_is_the_same_when_drawn_again(run):
-    first = {path: path.read_bytes() for png in plots.draw_run(run.path) for path in (png, png.with_suffix(".svg"))}
-    names = {path.stem for path in first}
-    assert names == {"trajectories", "phi", "correlations", "bars", "learning_curve"}
+    draws = (plots.draw_trajectories, plots.draw_bars)  # pixels in SVG, and text and lines alone
+    drawn = [draw(run.path) for draw in draws]
+    first = {path: path.read_bytes() for png in drawn for path in (png, png.with_suffix(".svg"))}
     for path, data in first.items():
         assert data.startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
         assert b"<dc:date>" not in data
         path.unlink()
-    plots.draw_run(run.path)
+    for draw in draws:
+        draw(run.path)
     assert {path: path.read_bytes() for path in first} == first
 
 

@@ -301,6 +301,7 @@ def save(figure: Figure, path: Path, svg: bool = True) -> Path:
 def png_of(figure: Figure) -> bytes:
     """A figure as PNG."""
     picture = io.BytesIO()
+    _settle(figure)
     figure.savefig(picture, format="png", dpi=DPI, metadata={"Software": None})
     return picture.getvalue()
 
@@ -308,5 +309,18 @@ def png_of(figure: Figure) -> bytes:
 def svg_of(figure: Figure) -> bytes:
     """A figure as SVG, without the time it was made and what made it."""
     picture = io.BytesIO()
+    _settle(figure)
     figure.savefig(picture, format="svg", dpi=160, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return picture.getvalue()
+
+
+def _settle(figure: Figure) -> None:
+    """Lay a figure out once, and round where things are: the solver's last digits are not the same every time."""
+    if figure.get_layout_engine() is None:
+        return
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.findobj(Axes):
+        axes.set_position(np.round(axes.get_position(original=True).bounds, 5).tolist(), which="both")
+    for text in (text for part in (figure, *figure.findobj(SubFigure)) for text in part.texts):
+        text.set_position(tuple(round(float(x), 5) for x in text.get_position()))
