@@ -285,13 +285,15 @@ def test_the_table_and_the_figures(done):
 def test_the_panels_show_the_first_seed_of_every_row(done, monkeypatch):
     folder, result, _, _ = done
     shown = []
-    monkeypatch.setattr(coverage, "show_paths", lambda axes, position, colours: shown.append((position, colours)))
-    assert coverage.trajectories(result, result["rows"], folder / "work/point_2d").startswith(b"\x89PNG")
+    monkeypatch.setattr(
+        coverage, "show_paths", lambda axes, position, colours, places: shown.append((position, colours))
+    )
+    assert coverage.trajectories(result, result["rows"], folder / "work/point_2d").png.startswith(b"\x89PNG")
     assert [np.array_equal(got, positions(folder, name)[0]) for (got, _), name in zip(shown, ROWS, strict=True)] == [
         True
     ] * 3
-    assert shown[0][1] == "0.4"  # nothing to colour by
-    assert shown[1][1].shape == (200, 4)
+    assert shown[0][1] == "0.55"  # nothing to colour by
+    assert shown[1][1].shape == (200, 3)
 
 
 # --- going on --------------------------------------------------------------------------------------------------------
