@@ -9,7 +9,7 @@ from wanderlust.config import SacConfig, SkillConfig, require_at_least
 from wanderlust.envs.worlds.body import Body
 from wanderlust.envs.worlds.fetch import Fetch
 from wanderlust.errors import UserError
-from wanderlust.recipes.fetch import fetch_paper
+from wanderlust.recipes.fetch import fetch_laptop, fetch_paper
 from wanderlust.registry import WORLDS
 from wanderlust.rl.ppo import PpoConfig
 
@@ -68,7 +68,9 @@ _SAC_FAST = dataclasses.replace(
 )
 """Without layer norm in the critics it learns several goals in a row late and forgets them again."""
 
-_SAC_FETCH = fetch_paper("fetch-push", "lsd", "", SkillConfig()).sac
+_SAC_FETCH, _SAC_FETCH_LAPTOP = (
+    recipe("fetch-push", "lsd", "", SkillConfig()).sac for recipe in (fetch_paper, fetch_laptop)
+)
 
 SETTINGS = {
     ("paper", "sac"): ControllerSetting(_SAC_PAPER, epochs=5000, episodes=10, steps=4, batch=0, log_every=50),
@@ -101,11 +103,15 @@ SETTINGS = {
 """Epochs are not in the paper; of its code's lineage, SAC's are."""
 
 FETCH_SETTINGS = {
-    ("paper", "sac"): ControllerSetting(_SAC_FETCH, epochs=500, episodes=16, steps=40, batch=256, collections=500)
+    ("paper", "sac"): ControllerSetting(_SAC_FETCH, epochs=500, episodes=16, steps=40, batch=256, collections=500),
+    ("laptop", "sac"): ControllerSetting(
+        _SAC_FETCH_LAPTOP, epochs=300, episodes=16, steps=40, batch=256, collections=300
+    ),
 }
 """Where they differ for the Fetch robot: the numbers of discovery, but 16 episodes an epoch (the appendix).
 
-How many epochs is not said there: as many episodes as discovery has, 8,000. All of them are kept, as in discovery.
+How many epochs is not said there: under `paper` as many episodes as discovery has, 8,000. All of them are kept, as in
+discovery.
 """
 
 RECIPES = tuple(dict.fromkeys(recipe for recipe, _ in SETTINGS))
