@@ -219,7 +219,8 @@ def draw(results: Facts, rows: Mapping[str, Facts]) -> bytes:
     """Returns while controllers learn, their 95% intervals over seeds; what LSD reaches without, and chance."""
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()
-    setting, colours = results["config"]["setting"], {}
+    setting = results["config"]["setting"]
+    colours: dict[str, str] = {}
     for name, row in rows.items():
         method, _, bonus = name.partition("+")
         colour = colours.setdefault(method, f"C{len(colours)}")
