@@ -5,11 +5,11 @@
 
 import dataclasses
 
-from wanderlust.config import SacConfig, SkillConfig, require_at_least
+from wanderlust.config import SacConfig, require_at_least
 from wanderlust.envs.worlds.body import Body
 from wanderlust.envs.worlds.fetch import Fetch
 from wanderlust.errors import UserError
-from wanderlust.recipes.fetch import fetch_laptop, fetch_paper
+from wanderlust.recipes.fetch import laptop_sac, published_sac
 from wanderlust.registry import WORLDS
 from wanderlust.rl.ppo import PpoConfig
 
@@ -68,10 +68,6 @@ _SAC_FAST = dataclasses.replace(
 )
 """Without layer norm in the critics it learns several goals in a row late and forgets them again."""
 
-_SAC_FETCH, _SAC_FETCH_LAPTOP = (
-    recipe("fetch-push", "lsd", "", SkillConfig()).sac for recipe in (fetch_paper, fetch_laptop)
-)
-
 SETTINGS = {
     ("paper", "sac"): ControllerSetting(_SAC_PAPER, epochs=5000, episodes=10, steps=4, batch=0, log_every=50),
     ("paper", "ppo"): ControllerSetting(PpoConfig(), epochs=1000, episodes=64, steps=10, batch=256),
@@ -103,10 +99,8 @@ SETTINGS = {
 """Epochs are not in the paper; of its code's lineage, SAC's are."""
 
 FETCH_SETTINGS = {
-    ("paper", "sac"): ControllerSetting(_SAC_FETCH, epochs=500, episodes=16, steps=40, batch=256, collections=500),
-    ("laptop", "sac"): ControllerSetting(
-        _SAC_FETCH_LAPTOP, epochs=300, episodes=16, steps=40, batch=256, collections=300
-    ),
+    ("paper", "sac"): ControllerSetting(published_sac(), epochs=500, episodes=16, steps=40, batch=256, collections=500),
+    ("laptop", "sac"): ControllerSetting(laptop_sac(), epochs=300, episodes=16, steps=40, batch=256, collections=300),
 }
 """Where they differ for the Fetch robot: the numbers of discovery, but 16 episodes an epoch (the appendix).
 

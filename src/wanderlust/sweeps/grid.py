@@ -111,7 +111,7 @@ def carry_out(
 ) -> tuple[Facts, str]:
     """Train and measure the rows that the results lack; return the results, and as a table.
 
-    Runs go under `work`. A row whose training fails is told of and left out; the next call tries it again. `config` is
+    Runs go under `work`. A row whose training fails is named and left out; the next call tries it again. `config` is
     what the results are of, if that is not the configuration of a run that all rows share.
     """
     config = _plain(config or dataclasses.asdict(shared))
