@@ -2,12 +2,13 @@
 
 python benchmarks/fetch_paper.py OUT.json [EPOCHS]
 
-Ours: epochs of a real run, LSD, one seed, after the first, which compiles; seconds of the clock and of CPU. Theirs cannot be run
-(its packages are gone): 8,000 episodes of 50 steps in Gymnasium-Robotics' own environment, one after the other, and 160,000
-updates that take as long as ours: they have one critic where ours have two, and an actor of three wide layers where ours has
-two, about as many multiplications. Of these factors the environment's step is measured, and the update is ours.
+Ours: epochs of a real run, LSD, one seed, after the first, which compiles; seconds of the clock and of CPU. Theirs
+cannot be run (its packages are gone): 8,000 episodes of 50 steps in Gymnasium-Robotics' own environment, one after the
+other, and 160,000 updates that take as long as ours. They have one critic where ours have two, and an actor of three
+wide layers where ours has two: about as many multiplications. The environment's step is measured, the update is ours.
 """
 
+import itertools
 import os
 import sys
 import tempfile
@@ -41,7 +42,7 @@ def epochs_of_ours(count: int) -> list[dict[str, float]]:
     changes = (f"schedule.epochs={count}", "log_every=1", f"look_every={count + 1}", f"checkpoint_every={count}")
     with tempfile.TemporaryDirectory() as folder:
         train(start_run(configure(ENV, "lsd", recipe="paper", set=changes), Path(folder) / "run"), quiet=True)
-    pairs = zip(marks, marks[1:], strict=False)
+    pairs = itertools.pairwise(marks)
     return [{"seconds": b[0] - a[0], "cpu_seconds": b[1] - a[1]} for a, b in pairs]
 
 
@@ -87,7 +88,7 @@ def main() -> None:
         "versions": {name: version(name) for name in PACKAGES},
     }
     write_json(out, result)
-    print(f"epoch {epoch}; ours {whole} hours; released {theirs} hours; load {result['load']}")
+    sys.stdout.write(f"epoch {epoch}; ours {whole} hours; released {theirs} hours; load {result['load']}\n")
 
 
 if __name__ == "__main__":

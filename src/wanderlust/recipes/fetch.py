@@ -104,8 +104,7 @@ def laptop_sac(name: str = "lsd") -> SacConfig:
 
 
 def fetch_fast(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
-    """A machine of many cores, on the engine `c`: more episodes, wider networks. `warp` has these worlds, too, but nothing
-    was trained on it."""
+    """A machine of many cores, on the engine `c`: more episodes, wider networks. `warp` has these worlds, too."""
     laptop, updates = fetch_laptop(env, name, view, skills), 256
     return dataclasses.replace(
         laptop,
