@@ -14,6 +14,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from wanderlust.config import EngineName
 from wanderlust.downstream.request import result_folder
 from wanderlust.downstream.saved import is_paused
 from wanderlust.downstream.settings import ControllerSetting, get_setting, usual_option_length
@@ -37,6 +38,8 @@ from wanderlust_experiments.figures import picture_of
 
 ROWS = tuple(name for name in TRAINED if name not in (RANDOM, UNTOUCHED))
 SAC, ZERO_SHOT = "sac", "zero-shot"
+ENGINE: EngineName = "c"
+"""Of all recipes for these worlds."""
 LINE = "lsd"
 """The row whose returns without learning are a line in the figure, as in the paper's."""
 
@@ -65,8 +68,8 @@ def reproduce(
     devices.prepare(seeds)
     asked = Asked(f"{env}-goal", recipe, setting, hold or usual_option_length(env), seeds)
     rows = {name: Solved(run.config, about(run), asked) for name, run in runs.items()}
-    shared = dataclasses.replace(next(iter(runs.values())).config, seed=0, seeds=seeds, engine="auto")
-    config = {"env": {"name": env}, "engine": "auto", **dataclasses.asdict(asked)}
+    shared = dataclasses.replace(next(iter(runs.values())).config, seed=0, seeds=seeds, engine=ENGINE)
+    config = {"env": {"name": env}, "engine": ENGINE, **dataclasses.asdict(asked)}
     shown = goals_study(out, env)
     return *grid.carry_out(shown, rows, shared, work / env, quiet, config), shown.files
 
@@ -142,9 +145,9 @@ class Solved(Row):
         metrics = {"return": learned["return"], "random": learned["random"]}
         method = make_method(run.config.method, make_skills(run.config.skills))
         if method.goal_rule is not None:
-            metrics["zero_shot"] = solve(run, task, ZERO_SHOT, seeds=self.asked.seeds, episodes=episodes, quiet=quiet)[
-                "return"
-            ]
+            metrics["zero_shot"] = solve(
+                run, task, ZERO_SHOT, seeds=self.asked.seeds, episodes=episodes, engine=ENGINE, quiet=quiet
+            )["return"]
         curve = read_rows(result_folder(run, task, SAC) / "curve.jsonl")
         setting, where = self.asked.setting, learned["provenance"]
         return {
@@ -181,7 +184,7 @@ class Solved(Row):
         else:
             numbers["recipe"] = asked.recipe
         try:
-            return solve(run, asked.task, SAC, **numbers, episodes=episodes, quiet=quiet)
+            return solve(run, asked.task, SAC, **numbers, episodes=episodes, engine=ENGINE, quiet=quiet)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("stopped; the same command continues") from None
 
@@ -227,18 +230,20 @@ def draw(results: Facts, rows: Mapping[str, Facts]) -> bytes:
         episodes = [point["epoch"] * setting["episodes"] for point in row["curve"]]
         show_mean(axes, episodes, [point["return"] for point in row["curve"]], colour, name)
         axes.lines[-1].set_linestyle("--" if bonus else "-")
+    highest = max(max(line.get_ydata()) for line in axes.lines)
     if LINE in rows:
         found, last = rows[LINE]["metrics"], setting["epochs"] * setting["episodes"]
         for measure, style, label in (
             ("zero_shot", "-.", f"{LINE}, zero-shot"),
             ("random", ":", f"{LINE}, random skills"),
         ):
-            mean, half = found[measure]["mean"], found[measure]["ci95"]
-            axes.axhline(mean, color="0.15", linestyle=style, linewidth=1.2, label=label)
-            if len(results["seeds"]) > 1:
-                axes.fill_between([0, last], mean - half, mean + half, color="0.15", alpha=0.08, linewidth=0)
+            axes.axhline(found[measure]["mean"], color="0.15", linestyle=style, linewidth=1.2, label=label)
+        middle, half = found["zero_shot"]["mean"], found["zero_shot"]["ci95"]
+        highest = max(highest, middle)
+        if len(results["seeds"]) > 1:
+            axes.fill_between([0, last], middle - half, middle + half, color="0.15", alpha=0.08, linewidth=0)
     axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, min(1.0, 1.5 * highest + 0.05))  # intervals of few seeds are wider than returns can be
     axes.set_xlabel("episodes per seed")
     axes.set_ylabel("episodes that reach the goal (share)")
     axes.grid(alpha=0.3)

@@ -91,12 +91,12 @@ def fetch_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> Run
 
 
 def laptop_sac(name: str = "lsd") -> SacConfig:
-    """SAC's part of it, for the reward of a method."""
-    published = published_sac(name)
+    """SAC's part of it, in the units of a method's reward."""
+    paper = published_sac(name)
     return dataclasses.replace(
-        published,
+        paper,
         hidden=(256, 256),
-        alpha=published.alpha / _UNIT.get(name, 1.0),
+        alpha=paper.alpha / _UNIT.get(name, 1.0),
         target_update="step",
         target_step=0.01,
         critic_layer_norm=True,
@@ -104,7 +104,7 @@ def laptop_sac(name: str = "lsd") -> SacConfig:
 
 
 def fetch_fast(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
-    """A machine of many cores: the engine `c` is the only one that has these worlds. More episodes, wider networks."""
+    """A machine of many cores, on the engine `c`: more episodes, wider networks. `warp` has these worlds, too."""
     laptop, updates = fetch_laptop(env, name, view, skills), 256
     return dataclasses.replace(
         laptop,
