@@ -35,6 +35,7 @@ PARTS = {
     "runs.learned": "runs.use",
     "runs.loading": "runs.use",
     "runs.publish": "runs.use",
+    "runs.prune": "runs.use",
     "train.stages": "front",
     "gym": "front",
     "sweeps": "front",

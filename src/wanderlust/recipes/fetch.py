@@ -73,14 +73,7 @@ def fetch_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> Run
     return dataclasses.replace(
         paper,
         method=dataclasses.replace(paper.method, hidden=(128, 128), reward_scale=scale),
-        sac=dataclasses.replace(
-            paper.sac,
-            hidden=(256, 256),
-            alpha=paper.sac.alpha / unit,
-            target_update="step",
-            target_step=0.01,
-            critic_layer_norm=True,
-        ),
+        sac=laptop_sac(name),
         schedule=dataclasses.replace(
             paper.schedule,
             epochs=epochs,
@@ -94,6 +87,19 @@ def fetch_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> Run
         log_every=5,
         look_every=4,
         checkpoint_every=100,
+    )
+
+
+def laptop_sac(name: str = "lsd") -> SacConfig:
+    """SAC's part of it, for the reward of a method."""
+    published = published_sac(name)
+    return dataclasses.replace(
+        published,
+        hidden=(256, 256),
+        alpha=published.alpha / _UNIT.get(name, 1.0),
+        target_update="step",
+        target_step=0.01,
+        critic_layer_norm=True,
     )
 
 
