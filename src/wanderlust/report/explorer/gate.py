@@ -86,8 +86,8 @@ class Gate:
     def _answer(self, head: bytes) -> bytes:
         """What to answer to a request; nothing if it may pass."""
         lines = head.decode("latin-1").split("\r\n")
-        target = (lines[0].split(" ") + ["", ""])[1]
-        fields = dict((name.strip().lower(), value.strip()) for name, _, value in (x.partition(":") for x in lines[1:]))
+        target = [*lines[0].split(" "), ""][1]
+        fields = {name.strip().lower(): value.strip() for name, _, value in (x.partition(":") for x in lines[1:])}
         asked = parse_qs(urlsplit(target).query).get("token", [""])[0]
         if asked and self._right(asked):
             cookie = f"{self._cookie}={self._token}; HttpOnly; SameSite=Lax; Path=/"

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from wanderlust.errors import UserError
 
@@ -12,6 +14,10 @@ SHOWN_GROUPS = (0, 1, 2)
 """Geoms that MuJoCo's own viewer shows at first; the others are for collisions, as a rule."""
 AROUND = 24
 """Corners of a circle."""
+UNSET = (0.5, 0.5, 0.5, 1.0)
+"""RGBA of a geom for which a model says none."""
+CREASE = 0.7
+"""Cosine of the angle between two faces of a mesh from which on their edge is sharp."""
 KINDS = mujoco.mjtGeom
 
 Triangles = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -42,12 +48,13 @@ def shapes(model: mujoco.MjModel) -> list[Shape]:
 
 
 def geom_colour(model: mujoco.MjModel, geom: int) -> NDArray[np.float64]:
-    """RGBA of a geom: its own, or its material's times the mean of its texture."""
-    own = model.geom_rgba[geom].astype(np.float64)
+    """RGBA of a geom: its own, or its material's if it has none; of what has a texture, times the texture's mean."""
+    rgba = model.geom_rgba[geom].astype(np.float64)
     material = int(model.geom_matid[geom])
     if material < 0:
-        return own
-    rgba = model.mat_rgba[material].astype(np.float64) * (own if np.any(own != 0.5) and own[3] else 1.0)
+        return rgba
+    if np.array_equal(rgba, UNSET):
+        rgba = model.mat_rgba[material].astype(np.float64)
     texture = int(model.mat_texid[material][int(mujoco.mjtTextureRole.mjTEXROLE_RGB)])
     if texture >= 0:
         channels, first = int(model.tex_nchannel[texture]), int(model.tex_adr[texture])
@@ -148,14 +155,34 @@ def _quads(rows: int, columns: int, closed: bool) -> NDArray[np.int64]:
 
 
 def _mesh(model: mujoco.MjModel, mesh: int) -> Triangles:
-    """A mesh with a vertex for every normal that meets there."""
-    first, count = model.mesh_faceadr[mesh], model.mesh_facenum[mesh]
-    faces = model.mesh_face[first : first + count]
-    normals = model.mesh_facenormal[first : first + count]
-    corners = np.stack([faces.ravel(), normals.ravel()], axis=1)
-    pairs, index = np.unique(corners, axis=0, return_inverse=True)
-    vertices = model.mesh_vert[model.mesh_vertadr[mesh] + pairs[:, 0]]
-    return vertices.astype(np.float64), index.reshape(-1, 3)
+    """A mesh whose faces share the corners at which they meet smoothly, and no others."""
+    first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
+    vertices = model.mesh_vert[first : first + count].astype(np.float64)
+    first, count = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
+    return creased(vertices, model.mesh_face[first : first + count].astype(np.int64))
+
+
+def creased(vertices: NDArray[np.float64], faces: NDArray[np.int64]) -> Triangles:
+    """The same triangles, with corners of their own along sharp edges."""
+    a, b, c = np.moveaxis(vertices[faces], 1, 0)
+    normal = np.cross(b - a, c - a)
+    normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
+    corner = np.arange(faces.size).reshape(faces.shape)
+    # every edge of every face, from its lower to its higher vertex: face, and its corners at both
+    at = np.concatenate([faces[:, [i, (i + 1) % 3]] for i in range(3)])
+    corners = np.concatenate([corner[:, [i, (i + 1) % 3]] for i in range(3)])
+    of = np.tile(np.arange(len(faces)), 3)
+    swap = at[:, 0] > at[:, 1]
+    at[swap], corners[swap] = at[swap][:, ::-1], corners[swap][:, ::-1]
+    order = np.lexsort((at[:, 1], at[:, 0]))
+    at, corners, of = at[order], corners[order], of[order]
+    smooth = (at[1:] == at[:-1]).all(axis=1) & (np.sum(normal[of[1:]] * normal[of[:-1]], axis=1) > CREASE)
+    joined = np.concatenate([np.stack([corners[:-1, k], corners[1:, k]], 1)[smooth] for k in range(2)])
+    graph = coo_array((np.ones(len(joined), bool), (joined[:, 0], joined[:, 1])), shape=(faces.size, faces.size))
+    count, index = connected_components(graph, directed=False)
+    found = np.zeros((count, 3))
+    found[index] = vertices[faces.ravel()]
+    return found, index.reshape(-1, 3).astype(np.int64)
 
 
 def _height_field(model: mujoco.MjModel, field: int) -> Triangles:
@@ -167,6 +194,14 @@ def _height_field(model: mujoco.MjModel, field: int) -> Triangles:
     x, y = np.meshgrid(np.linspace(-half_x, half_x, columns), np.linspace(-half_y, half_y, rows))
     vertices = np.stack([x, y, z], axis=-1).reshape(-1, 3)
     return vertices, _quads(rows, columns, closed=False)[:, ::-1]
+
+
+def annulus(radius: float, hollow: float, sectors: int, parts: int) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
+    """A flat ring, or the first `parts` of its sectors, the first one around the x axis."""
+    angle = 2 * np.pi / sectors * (np.arange(parts + 1) - 0.5)
+    around = np.stack([np.cos(angle), np.sin(angle), np.zeros(parts + 1)], axis=1)
+    vertices = radius * np.concatenate([hollow * around, around])
+    return vertices.astype(np.float32), _quads(2, parts + 1, closed=False).astype(np.uint32)
 
 
 # --- putting them together -------------------------------------------------------------------------------------------

@@ -65,7 +65,8 @@ class Mechanics:
 
     def step(self, state: WorldState, action: NDArray[np.float32]) -> WorldState:
         """The states one control step later."""
-        after: WorldState = jax.device_get(self._step(state, action))
+        chosen: Any = action
+        after: WorldState = jax.device_get(self._step(state, chosen))
         return after
 
     def look(self, state: WorldState) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -110,9 +111,9 @@ class Mechanics:
             return bool(obs[focus[2]] < self._first[focus[2]] - DROPPED)
         entries = list(self.spec.groups.get("orientation", ()))
         if len(entries) == 4:
-            tilt = _up(obs[entries]) @ _up(self._first[entries])
+            tilt = float(_up(obs[entries]) @ _up(self._first[entries]))
         else:
-            tilt = np.cos(obs[entries[0]] - self._first[entries[0]]) if len(entries) == 1 else 1.0
+            tilt = float(np.cos(obs[entries[0]] - self._first[entries[0]])) if len(entries) == 1 else 1.0
         return bool(ended or tilt < ON_ITS_BACK)
 
     def poses(self, state: WorldState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -132,10 +133,10 @@ class Mechanics:
         ray = ray / np.linalg.norm(ray)
         if self.model is not None and self._data is not None:
             self.poses(state)
-            geom = np.full((1, 1), -1, np.int32)
+            geom = np.full(1, -1, np.int32)
             shown = np.array([1, 1, 1, 0, 0, 0], np.uint8)
-            away = mujoco.mj_ray(self.model, self._data, origin, ray, shown, 1, -1, geom.ravel(), None)
-            found = int(geom[0, 0])
+            away = mujoco.mj_ray(self.model, self._data, origin, ray, shown, 1, -1, geom, None)
+            found = int(geom[0])
             if found >= 0 and away >= 0:
                 still = int(self.model.body_weldid[self.model.geom_bodyid[found]]) == 0
                 return origin + away * ray, not still
@@ -159,7 +160,7 @@ class Mechanics:
         fresh = self.start(seed)
         if self.model is None or self._root is None or self.carries_object:
             return fresh
-        before, after = state.physics[0], np.array(fresh.physics, np.float32)
+        before, after = np.asarray(state.physics[0]), np.array(fresh.physics, np.float32)
         if not np.all(np.isfinite(before)):
             return fresh
         at = 1 + np.array(self._root.qpos)
@@ -207,7 +208,8 @@ def find_root(model: mujoco.MjModel) -> Root | None:
     level = [
         j for j in slides if model.jnt_bodyid[j] == model.jnt_bodyid[slides[0]] and abs(model.jnt_axis[j, 2]) < 0.5
     ]
-    return Root(False, *(tuple(int(a[j]) for j in level) for a in (model.jnt_qposadr, model.jnt_dofadr)), -1)
+    qpos, dofs = (tuple(int(a[j]) for j in level) for a in (model.jnt_qposadr, model.jnt_dofadr))
+    return Root(False, qpos, dofs, -1)
 
 
 def require_drawable(world: World) -> None:

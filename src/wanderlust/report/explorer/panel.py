@@ -1,4 +1,4 @@
-"""The panel beside the scene: what can be done, and what is known. It asks the loop, and never touches the simulation."""
+"""The panel beside the scene: what can be done, and what is known. It asks the loop, and touches no simulation."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,6 +8,7 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
+from wanderlust.errors import UserError
 from wanderlust.report.explorer.loop import Loop
 from wanderlust.report.explorer.paths import Paths, map_of
 from wanderlust.report.explorer.pictures import MapPicture, heading, hex_colour, hint, skill_text
@@ -63,15 +64,14 @@ class Panel:
     def _on(self, control: Any, do: Callable[[], None]) -> None:
         """Do something when a person has changed a control, not when the program has."""
 
-        @control.on_update
-        def _(event: viser.GuiEvent[Any]) -> None:
+        def changed(event: Any) -> None:
             if event.client is not None:
                 do()
 
+        control.on_update(changed)
+
     def _click(self, button: Any, do: Callable[[], None]) -> None:
-        @button.on_click
-        def _(event: viser.GuiEvent[Any]) -> None:
-            do()
+        button.on_click(lambda event: do())
 
     # --- the controls --------------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class Panel:
         try:
             place = simulation.mechanics.place(simulation.obs)[: simulation.mechanics.plane]
             skills.towards(simulation.obs, place.astype(np.float32))
-        except Exception as refusal:  # a method that cannot says so
+        except UserError as refusal:
             return str(refusal)
         if simulation.mechanics.carries_object:
             return "Click the table: the object goes there. Click again for more goals. A click on it pushes it."
@@ -211,7 +211,7 @@ class Panel:
 
     def _pace(self, simulation: Simulation) -> str:
         pace = self._loop.pace
-        how = "paused" if simulation.paused else "" if pace is None else f"{pace:.2f} × real time"
+        how = "paused" if simulation.paused else "" if pace is None else f"{pace:.2f} x real time"
         return " · ".join(x for x in (f"{simulation.seconds:.1f} s", how) if x)
 
     def _follow_skill(self, simulation: Simulation) -> None:

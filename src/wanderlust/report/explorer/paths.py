@@ -2,6 +2,8 @@
 
 import dataclasses
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,16 +31,25 @@ class Paths:
 
 
 def random_paths(
-    skills: Skills, start: WorldState | None = None, budget: float = 8.0, seed: int = 1, count: int = PATHS
+    skills: Skills,
+    start: WorldState | None = None,
+    budget: float = 8.0,
+    seed: int = 1,
+    count: int = PATHS,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Paths:
-    """Try random skills from a state, or an episode's start, for at most its length and about `budget` seconds."""
+    """Try random skills from a state, or an episode's start.
+
+    It ends with the episode, when about `budget` seconds are over, when all bodies have fallen, or when it is stopped.
+    """
     mechanics, until = Mechanics(skills.world), time.monotonic() + budget
     if skills.discrete and skills.skill_dim <= count:
         z = np.eye(skills.skill_dim, dtype=np.float32)
     else:
         z = skills.sample(count, seed)
     state = mechanics.start(seed) if start is None else start
-    state = type(state)(*(np.repeat(part, len(z), axis=0) for part in state))
+    alike: Any = [np.repeat(part, len(z), axis=0) for part in state]
+    state = WorldState(*alike)
     (obs, _), command = mechanics.look(state), z
     last, alive, places = obs, np.ones(len(z), bool), [mechanics.place(obs)]
     for step in range(min(mechanics.spec.episode_length, LONGEST)):
@@ -53,7 +64,7 @@ def random_paths(
         last = np.where(alive[:, None], obs, last)
         alive &= ~ended
         places.append(mechanics.place(last))
-        if time.monotonic() > until or not alive.any():
+        if time.monotonic() > until or not alive.any() or stopped():
             break
     return Paths(z, np.stack(places), skills.phi(last))
 

@@ -9,10 +9,10 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
-from wanderlust.report.explorer.geometry import Shape, shapes
+from wanderlust.report.explorer.disc import Disc
+from wanderlust.report.explorer.geometry import Shape, annulus, shapes
 from wanderlust.report.explorer.mechanics import Mechanics
 from wanderlust.report.explorer.paths import Paths
-from wanderlust.report.explorer.pictures import LONGEST_SKILL, ring_colours
 from wanderlust.report.explorer.simulation import Footprint, Simulation
 from wanderlust.report.plots import skill_colours
 
@@ -20,8 +20,6 @@ SMOOTH = 0.4
 """Seconds over which the scene evens out how the body moves, so that it does not shake with its steps."""
 SLOW = 0.25
 """Seconds between two drawings of the trail."""
-SECTORS, HOLLOW = 72, 0.8
-"""Of the ring around the disc of skills: parts, and its inner radius against the outer one."""
 GOAL, NEXT_GOALS = (9, 105, 218), (110, 160, 220)
 FLOOR, CELL, SECTION = (246, 248, 250), (226, 230, 235), (200, 206, 213)
 
@@ -44,8 +42,8 @@ class Scene:
         """Where the body was, when; and how fast it moves on the plane, evened out."""
         self._goals: tuple[tuple[float, ...], ...] = ()
         self._bodies: dict[int, viser.FrameHandle] = {}
-        self._disc: viser.BatchedMeshHandle | None = None
-        self._turn = np.eye(2)
+        self.disc: Disc | None = None
+        """Of 2-D skills."""
         self._hidden: frozenset[str] = frozenset()
         self._light(mechanics)
         self._root = self._api.add_frame("/world", show_axes=False)
@@ -54,9 +52,6 @@ class Scene:
         self._trail = self._lines("/world/trail", (0, 0, 0), 4.0)
         self._head = self._lines("/world/head", (0, 0, 0), 4.0)
         self._spread: viser.LineSegmentsHandle | None = None
-        self._knob = self._api.add_icosphere(
-            "/knob", radius=0.07 * self.disc_radius, color=(36, 41, 47), cast_shadow=False, visible=False
-        )
 
     # --- made once -----------------------------------------------------------------------------------------------
 
@@ -120,56 +115,15 @@ class Scene:
     # --- what a set of skills adds -------------------------------------------------------------------------------
 
     @property
-    def disc_radius(self) -> float:
-        """Of the disc of skills."""
+    def _disc_radius(self) -> float:
         return (3.0 if self._still is not None else 1.8) * self.unit
 
     def show_disc(self, turn: NDArray[np.float64] | None) -> None:
         """Draw the disc of 2-D skills, turned by `turn` [2, 2]; None takes it away."""
-        if self._disc is not None:
-            self._disc.remove()
-            self._disc = None
-        self._knob.visible = turn is not None
-        if turn is None:
-            return
-        self._turn = turn
-        half = np.pi * np.arange(SECTORS) / SECTORS
-        still = np.zeros(SECTORS)
-        self._disc = self._api.add_batched_meshes_simple(
-            "/disc",
-            *_sector(self.disc_radius),
-            batched_wxyzs=np.stack([np.cos(half), still, still, np.sin(half)], axis=1),
-            batched_positions=np.zeros((SECTORS, 3)),
-            batched_colors=ring_colours(turn, SECTORS),
-            lod="off",
-            side="double",
-            material="toon5",
-            cast_shadow=False,
-        )
+        if self.disc is not None:
+            self.disc.remove()
+        self.disc = None if turn is None else Disc(self._api, self._disc_radius, turn)
         self._apply_hidden()
-
-    @property
-    def disc(self) -> tuple[viser.BatchedMeshHandle, viser.IcosphereHandle] | None:
-        """The ring of the disc and its knob, if there is a disc."""
-        return None if self._disc is None else (self._disc, self._knob)
-
-    def on_disc(self, origin: NDArray[np.float64], ray: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Where a ray meets the plane of the disc."""
-        if self._disc is None or ray[2] * (origin[2] - self._disc.position[2]) >= 0:
-            return None
-        found: NDArray[np.float64] = origin + ray * (float(self._disc.position[2]) - origin[2]) / ray[2]
-        return found
-
-    def skill_at(self, place: NDArray[np.float64], anywhere: bool = False) -> NDArray[np.float64] | None:
-        """The 2-D skill at a place of the scene; None outside the disc, the rim's if that is `anywhere`."""
-        if self._disc is None or not self._disc.visible:
-            return None
-        inside = (place[:2] - np.asarray(self._disc.position)[:2]) / self.disc_radius
-        length = float(np.linalg.norm(inside))
-        if length > 1.0 and not anywhere:
-            return None
-        found: NDArray[np.float64] = LONGEST_SKILL * self._turn.T @ (inside / max(length, 1.0))
-        return found
 
     def show_paths(self, paths: Paths | None, kind: str, ground: float) -> None:
         """Draw where random skills go; None takes it away."""
@@ -198,8 +152,8 @@ class Scene:
     def _apply_hidden(self) -> None:
         if self._spread is not None:
             self._spread.visible = "paths" not in self._hidden
-        if self._disc is not None:
-            self._disc.visible = self._knob.visible = "disc" not in self._hidden
+        if self.disc is not None:
+            self.disc.show("disc" not in self._hidden)
 
     # --- drawn again and again -----------------------------------------------------------------------------------
 
@@ -255,7 +209,7 @@ class Scene:
             frame.wxyz = turns[body]
 
     def _move_disc(self, simulation: Simulation) -> None:
-        if self._disc is None:
+        if self.disc is None:
             return
         at = np.zeros(3)
         if self._still is not None:
@@ -263,10 +217,7 @@ class Scene:
         elif not self.follow:
             at[:2] = simulation.place[:2] - self.offset
         at[2] = simulation.mechanics.ground + 0.008 * self.unit
-        self._disc.position = at
-        skill = simulation.skill
-        inside = self._turn @ skill / max(LONGEST_SKILL, float(np.linalg.norm(skill)))
-        self._knob.position = at + self.disc_radius * np.array([*inside, 0.03])
+        self.disc.move(at, simulation.skill)
 
     def _draw_goals(self, simulation: Simulation) -> None:
         for number in range(len(self._goals)):
@@ -275,7 +226,7 @@ class Scene:
         for number, goal in enumerate(self._goals):
             at = simulation.goal_place(goal) + np.array([0.0, 0.0, 0.006 * self.unit])
             colour = NEXT_GOALS if number else GOAL
-            vertices, faces = _ring(self.unit) if simulation.mechanics.plane > 1 else _bar(self.unit)
+            vertices, faces = annulus(self.unit, 0.9, 48, 48) if simulation.mechanics.plane > 1 else _bar(self.unit)
             self._api.add_frame(f"/world/goal{number}", show_axes=False, position=at)
             self._api.add_mesh_simple(
                 f"/world/goal{number}/mark", vertices, faces, color=colour, material="toon5",
@@ -320,25 +271,6 @@ class Scene:
         colour = np.round(255 * skill_colours(skill, kind)[:, :3]).astype(np.uint8)
         lines.points = np.stack([places[:-1], places[1:]], axis=1)
         lines.colors = np.repeat(colour[:, None], 2, axis=1)
-
-
-def _ring(radius: float, corners: int = 48) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
-    """A flat ring, its outer edge at the radius."""
-    angle = np.linspace(0.0, 2 * np.pi, corners, endpoint=False)
-    around = np.stack([np.cos(angle), np.sin(angle), np.zeros(corners)], axis=1)
-    inner, outer = np.arange(corners), np.arange(corners) + corners
-    after = np.roll(inner, -1)
-    faces = np.concatenate([np.stack([inner, outer, after], 1), np.stack([after, outer, after + corners], 1)])
-    vertices = np.concatenate([0.9 * radius * around, radius * around])
-    return vertices.astype(np.float32), faces.astype(np.uint32)
-
-
-def _sector(radius: float) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
-    """One part of the ring around the disc."""
-    half = np.pi / SECTORS
-    corners = [(HOLLOW, -half), (1.0, -half), (1.0, half), (HOLLOW, half)]
-    vertices = np.array([[radius * r * np.cos(a), radius * r * np.sin(a), 0.0] for r, a in corners], np.float32)
-    return vertices, np.array([[0, 1, 2], [0, 2, 3]], np.uint32)
 
 
 def _bar(radius: float) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:

@@ -84,6 +84,7 @@ class Explorer:
         self.simulation = Simulation(self._skills, seed)
         self.simulation.greet()
         self._gate: Any = None
+        self._finders: list[threading.Thread] = []
 
     def open(self, host: str = "127.0.0.1", port: int = 8080) -> str:
         """Serve the page, and say at which address."""
@@ -108,6 +109,8 @@ class Explorer:
         """End the simulation and the server."""
         if hasattr(self, "loop"):
             self.loop.stop()
+        for finder in self._finders:  # a thread that computes while the interpreter ends would break it off
+            finder.join()
         if self._gate is not None:
             self.server.get_event_loop().call_soon_threadsafe(self._gate.close)
         with _quietly():
@@ -138,21 +141,16 @@ class Explorer:
         self.panel.draw(simulation)
 
     def _listen(self) -> None:
-        server = self.server
+        def watched(client: Any) -> None:
+            self.loop.watch(bool(self.server.get_clients()))
 
-        @server.on_client_connect
-        def _(client: Any) -> None:
-            self.loop.watch(True)
-
-        @server.on_client_disconnect
-        def _(client: Any) -> None:
-            if not server.get_clients():
-                self.loop.watch(False)
-
-        @server.scene.on_click()
-        def _(event: Any) -> None:
+        def clicked(event: Any) -> None:
             origin, ray = np.array(event.ray_origin), np.array(event.ray_direction)
             self.loop.ask(lambda simulation: self._clicked(simulation, origin, ray))
+
+        self.server.on_client_connect(watched)
+        self.server.on_client_disconnect(watched)
+        self.server.scene.on_click()(clicked)
 
     def _clicked(self, simulation: Simulation, origin: Any, ray: Any) -> None:
         """A click on the disc picks a skill, one on the body pushes it, one on the floor is a goal."""
@@ -168,8 +166,7 @@ class Explorer:
 
     def _point(self, simulation: Simulation, origin: Any, ray: Any, place: Any) -> None:
         """Pick the skill on the disc, or add a goal."""
-        on_disc = self.scene.on_disc(origin, ray)
-        skill = None if on_disc is None else self.scene.skill_at(on_disc)
+        skill = None if self.scene.disc is None else self.scene.disc.skill_under(origin, ray)
         if skill is not None:
             simulation.pick(skill)
             return
@@ -218,10 +215,12 @@ class Explorer:
 
     def _find_paths(self, skills: Skills, start: WorldState | None) -> None:
         """Try random skills on a thread of its own."""
-        threading.Thread(target=self._try_skills, args=(skills, start), name="paths", daemon=True).start()
+        finder = threading.Thread(target=self._try_skills, args=(skills, start), name="paths")
+        self._finders = [*(one for one in self._finders if one.is_alive()), finder]
+        finder.start()
 
     def _try_skills(self, skills: Skills, start: WorldState | None) -> None:
-        paths = random_paths(skills, start)
+        paths = random_paths(skills, start, stopped=self.loop.over.is_set)
         self.loop.ask(lambda simulation: self._show_paths(simulation, skills, paths))
 
     def _show_paths(self, simulation: Simulation, skills: Skills, paths: Paths) -> None:
@@ -235,16 +234,17 @@ class Explorer:
             self._listen_to_disc()
 
     def _listen_to_disc(self) -> None:
+        disc = self.scene.disc
+        assert disc is not None
+
         async def dragged(event: Any) -> None:  # on the server's event loop: in the order of the hand
             eye = np.array(event.client.camera.position)
-            place = self.scene.on_disc(eye, np.array(event.end_position) - eye)
-            skill = None if place is None else self.scene.skill_at(place, anywhere=True)
+            skill = disc.skill_under(eye, np.array(event.end_position) - eye, anywhere=True)
             if skill is not None:
                 self.loop.ask(lambda simulation: simulation.pick(skill))
 
-        for part in self.scene.disc or ():
-            part.remove_drag_callback()
-            part.on_drag(dragged)
+        disc.ring.on_drag(dragged)
+        disc.knob.on_drag(dragged)
 
 
 def load_skills(chosen: SkillSet) -> Skills:
@@ -276,7 +276,7 @@ def _quietly() -> Iterator[None]:
 
 def _shown(host: str) -> str:
     """A host as an address has it."""
-    if host in ("0.0.0.0", "::"):  # noqa: S104
+    if host in ("0.0.0.0", "::"):
         return socket.gethostname()
     return f"[{host}]" if ":" in host else host
 

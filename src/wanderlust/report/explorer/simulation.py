@@ -183,9 +183,9 @@ class Simulation:
 
     def goal_place(self, goal: tuple[float, ...]) -> NDArray[np.float64]:
         """Where a goal is drawn: x, y and z."""
-        return np.array(
-            [*goal, 0.0, self.mechanics.ground][:2] + [goal[2] if len(goal) == 3 else self.mechanics.ground]
-        )
+        found = np.array([0.0, 0.0, self.mechanics.ground])
+        found[: len(goal)] = goal
+        return found
 
     def phi(self) -> NDArray[np.float32]:
         """Where the body is on the learned map; NaN if there is none."""
