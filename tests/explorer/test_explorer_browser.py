@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import chromium
 import numpy as np
 import pytest
-
-import chromium
-from helpers import optimised
 from test_explorer_server import free_port
+
+from helpers import optimised
 from wanderlust.report.explorer.server import Explorer, SkillSet
 from wanderlust.report.explorer.simulation import PUSH
 from wanderlust.runs.zoo import open_run

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from driving import ant_simulation, ant_skills, steps
 
 import wanderlust
-from driving import ant_simulation, ant_skills, steps
 from trained import trained
 from wanderlust.envs import make_world
 from wanderlust.errors import UserError
@@ -103,7 +103,7 @@ def test_a_fallen_body_is_put_up_where_it_lies_and_looks_the_same_way():
     simulation.step()
     assert simulation.stood_up == 1 and not simulation.fallen
     assert np.allclose(simulation.place[:2], at, atol=0.5)
-    w, x, y, z = simulation.obs[3:7]
+    _, x, y, _ = simulation.obs[3:7]
     assert 1 - 2 * (x * x + y * y) > 0.9  # its back is up again
     del simulation._act
 
