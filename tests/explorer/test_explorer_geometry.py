@@ -29,6 +29,10 @@ def test_shapes_enclose_their_volume_and_face_outward(made, volume, half):
     vertices, faces = made
     assert 0.94 * volume < enclosed(vertices, faces) <= volume + 1e-9
     assert np.allclose(np.abs(vertices).max(axis=0), half, rtol=0.02)
+    a, b, c = np.moveaxis(vertices[faces], 1, 0)
+    across = np.cross(b - a, c - a)
+    assert np.allclose(across.sum(axis=0), 0.0, atol=1e-9)  # closed: as much faces one way as the other
+    assert np.allclose(np.maximum(across, 0).sum(axis=0), -np.minimum(across, 0).sum(axis=0))
 
 
 def model(body: str, assets: str = "") -> mujoco.MjModel:

@@ -120,20 +120,14 @@ def cylinder(radius: float, half: float) -> Triangles:
 
 def box(half: NDArray[np.float64]) -> Triangles:
     """Half sides along x, y and z; every face has corners of its own."""
-    corners = np.array([[-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]], np.float64)
-    quad = np.array([[0, 1, 2], [0, 2, 3]])
-    turns = [np.eye(3)[list(axes)] * signs for axes, signs in _FACES]
-    return _joined_wide([(corners @ turn.T * half, quad) for turn in turns])
-
-
-_FACES = [
-    (axes, np.array(signs)[:, None])
-    for axes, signs in (
-        ((0, 1, 2), (1, 1, 1)), ((0, 1, 2), (1, -1, -1)), ((1, 2, 0), (1, 1, 1)), ((1, 2, 0), (-1, 1, -1)),
-        ((2, 0, 1), (1, 1, 1)), ((2, 0, 1), (-1, -1, 1)),
-    )
-]  # fmt: skip
-"""Rotations that bring the top of a box to each of its faces: axes, and their signs."""
+    sides = []
+    for axis in range(3):
+        for sign in (1.0, -1.0):
+            corners = np.full((4, 3), sign)
+            corners[:, (axis + 1) % 3] = sign * np.array([-1, 1, 1, -1])
+            corners[:, (axis + 2) % 3] = [-1, -1, 1, 1]
+            sides.append((corners * half, np.array([[0, 1, 2], [0, 2, 3]])))
+    return _joined_wide(sides)
 
 
 def _turned(radius: NDArray[np.float64], height: NDArray[np.float64], scale: NDArray[np.float64]) -> Triangles:

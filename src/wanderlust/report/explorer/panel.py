@@ -88,7 +88,7 @@ class Panel:
         gui, ask = self._gui, self._loop.ask
         with gui.add_folder("Goals"):
             self._goal_hint = gui.add_html("")
-            group = gui.add_button_group("Goals", ("Skip one", "Clear"))
+            group = gui.add_button_group("Queue", ("Skip one", "Clear"))
         self._click(group, lambda: ask(lambda s: s.drop_goals(all_of_them=group.value == "Clear")))
 
     def _add_view(self) -> None:
@@ -201,7 +201,8 @@ class Panel:
         skills = simulation.skills
         kind = "discrete" if skills.discrete else "continuous"
         colour = hex_colour(skill_colours(simulation.skill[None], kind)[0])
-        warning = self._note or ("it has fallen" if simulation.fallen else "")
+        fallen = "the object has fallen" if simulation.mechanics.carries_object else "the body has fallen"
+        warning = self._note or (fallen if simulation.fallen else "")
         self._top.content = heading(
             self._name, self._about, self._pace(simulation), colour, _doing(simulation), warning
         )

@@ -40,7 +40,7 @@ def heading(name: str, about: str, status: str, colour: str, doing: str, warning
     dot = f'<span style="width:12px;height:12px;border-radius:6px;background:{colour};flex:none"></span>'
     return (
         f'<div style="padding:2px 12px 4px;font-size:13px;line-height:1.45;color:{INK}">'
-        f'<div style="font-size:17px;font-weight:650">{html.escape(name)}</div>'
+        f'<div style="font-size:17px;font-weight:650;overflow-wrap:anywhere">{html.escape(name)}</div>'
         f'<div style="color:{PALE}">{html.escape(about)}</div>'
         f'<div style="display:flex;gap:7px;align-items:center;margin-top:6px">{dot}'
         f'<span style="font-variant-numeric:tabular-nums">{html.escape(doing)}</span></div>'

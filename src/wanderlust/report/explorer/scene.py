@@ -38,8 +38,8 @@ class Scene:
         """What is at the origin of the scene: the place that the camera looks at."""
         self._still = simulation.place[:2].copy() if mechanics.carries_object else None
         self._drawn, self._slowly, self._steps = time.monotonic(), 0.0, 0
-        self._seen, self._moves = (np.zeros(2), 0.0), np.zeros(2)
-        """Where the body was, when; and how fast it moves on the plane, evened out."""
+        self._seen, self._moves = (np.zeros(2), 0, 0.0), np.zeros(2)
+        """Where the body was, after which step and when; and how fast it moves on the plane, evened out."""
         self._goals: tuple[tuple[float, ...], ...] = ()
         self._bodies: dict[int, viser.FrameHandle] = {}
         self.disc: Disc | None = None
@@ -60,7 +60,7 @@ class Scene:
         api.configure_default_lights(cast_shadow=True)
         unit = self.unit
         if mechanics.carries_object:
-            look, away, cell = np.array([0.0, -0.02, mechanics.ground + 0.05]), np.array([0.75, -1.15, 0.85]), 0.5
+            look, away, cell = np.array([-0.05, -0.05, mechanics.ground + 0.1]), np.array([1.0, -1.5, 1.05]), 0.5
         elif mechanics.plane == 1:
             look, away, cell = np.array([0.0, 0.0, 0.5]), np.array([0.0, -5.5, 1.6]) * unit, unit
         else:
@@ -181,13 +181,14 @@ class Scene:
         self._move_view(simulation, 1.0)
 
     def _move_view(self, simulation: Simulation, part: float) -> None:
-        place, seconds = simulation.place, simulation.seconds
-        if seconds > self._seen[1]:
-            speed = (place[:2] - self._seen[0]) / (seconds - self._seen[1])
-            self._moves = self._moves + part * (speed - self._moves)
-        elif seconds < self._seen[1]:
+        place, now = simulation.place, time.monotonic()
+        if simulation.paused or simulation.steps < self._seen[1]:
             self._moves = np.zeros(2)
-        self._seen = (place[:2].copy(), seconds)
+        elif simulation.steps > self._seen[1]:
+            speed = (place[:2] - self._seen[0]) / max(now - self._seen[2], 1e-3)
+            self._moves = self._moves + part * (speed - self._moves)
+        if simulation.steps != self._seen[1]:
+            self._seen = (place[:2].copy(), simulation.steps, now)
         if self._still is not None:
             self.offset = self._still
         elif self.follow:

@@ -154,6 +154,7 @@ class Explorer:
 
     def _clicked(self, simulation: Simulation, origin: Any, ray: Any) -> None:
         """A click on the disc picks a skill, one on the body pushes it, one on the floor is a goal."""
+        self.panel.note("")
         moved = np.array([*self.scene.offset, 0.0])
         found = simulation.mechanics.hit(simulation.state, origin + moved, ray)
         if found is None:

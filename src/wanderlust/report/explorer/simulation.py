@@ -113,6 +113,8 @@ class Simulation:
 
     def greet(self) -> None:
         """Before anybody says otherwise: go a little way and stay there, or follow a random skill."""
+        if self.mechanics.carries_object:
+            return
         ahead = 4.0 * self.mechanics.radius * np.array([1.0, -0.6])
         with contextlib.suppress(UserError):  # these skills cannot be chosen by a goal
             self.go_to(tuple(float(x) for x in (self.place[:2] + ahead)[: self.mechanics.plane]))
