@@ -1,4 +1,4 @@
-"""The explorer with a real browser: does it keep real time, what does it cost, and what does it look like?
+"""The explorer with a real browser: whether it keeps real time, what it costs, and what it looks like.
 
     python benchmarks/explorer.py measure            # writes benchmarks/results/explorer.json
     python benchmarks/explorer.py picture            # writes docs/img/explorer.png
@@ -33,6 +33,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def free_port() -> int:
+    """One that nobody listens on."""
     with socket.socket() as tried:
         tried.bind(("127.0.0.1", 0))
         return int(tried.getsockname()[1])
@@ -56,6 +57,7 @@ def explorer(name: str) -> Iterator[tuple[int, str, float]]:
 
 @contextlib.contextmanager
 def page_of(address: str, wide: int, high: int) -> Iterator[Any]:
+    """A page that shows the body, the paths of random skills and the map."""
     from playwright.sync_api import sync_playwright
 
     path = next(p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n)))
@@ -70,6 +72,7 @@ def page_of(address: str, wide: int, high: int) -> Iterator[Any]:
 
 
 def frames(page: Any, count: int) -> None:
+    """Wait until the page has drawn so many frames."""
     page.evaluate("n => new Promise(ok => {const f = () => n-- > 0 ? requestAnimationFrame(f) : ok(); f()})", count)
 
 
@@ -79,7 +82,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def stolen(seconds: float) -> float:
+def busy_cores(seconds: float) -> float:
     """Cores that everything on this machine keeps busy, over a while."""
 
     def busy() -> int:
@@ -99,8 +102,9 @@ def simulated(page: Any) -> float:
 
 def measure_one(name: str, seconds: float) -> dict[str, Any]:
     """Share of real time and processor time with one page open, and with none."""
-    before = stolen(2.0)
+    before = busy_cores(2.0)
     with explorer(name) as (pid, address, ready):
+        time.sleep(15.0)  # until the paths of random skills are known
         unseen = cpu_seconds(pid)
         time.sleep(5.0)
         unseen = (cpu_seconds(pid) - unseen) / 5.0
@@ -138,6 +142,7 @@ def measure_one(name: str, seconds: float) -> dict[str, Any]:
 
 
 def measure(names: list[str], seconds: float, out: Path) -> None:
+    """Measure several sets of skills, and write what was found."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     facts = {
         "command": f"python benchmarks/explorer.py measure {' '.join(names)} --seconds {seconds:g}",
@@ -160,20 +165,22 @@ def picture(name: str, out: Path) -> None:
         frames(page, 60)
         page.get_by_role("button", name="Pause").click()
         frames(page, 5)
-        for x, y in ((700, 330), (420, 250), (250, 520)):
+        for x, y in ((780, 330), (560, 220), (260, 300)):
             page.mouse.click(x, y)
-            frames(page, 5)
+            frames(page, 3)
         page.get_by_role("button", name="Go on").click()
-        frames(page, 12)
+        page.mouse.move(300, 700)
+        frames(page, 2)
         page.screenshot(path=out)
     print(out)
 
 
 def main() -> None:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("measure", "picture"))
     parser.add_argument("skills", nargs="*", help="zoo entries or run folders")
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     if asked.what == "measure":

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from wanderlust.errors import UserError
 from wanderlust.report.explorer.loop import Loop
 from wanderlust.report.explorer.paths import Paths, map_of
-from wanderlust.report.explorer.pictures import MapPicture, heading, hex_colour, hint, skill_text
+from wanderlust.report.explorer.pictures import MapPicture, heading, hex_colour, hint, skill_colours, skill_text
 from wanderlust.report.explorer.scene import Scene
 from wanderlust.report.explorer.simulation import Simulation
-from wanderlust.report.plots import skill_colours
 from wanderlust.runs.loading import Skills
 
 OFTEN = 0.2

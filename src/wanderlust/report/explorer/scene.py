@@ -13,8 +13,8 @@ from wanderlust.report.explorer.disc import Disc
 from wanderlust.report.explorer.geometry import Shape, annulus, shapes
 from wanderlust.report.explorer.mechanics import Mechanics
 from wanderlust.report.explorer.paths import Paths
+from wanderlust.report.explorer.pictures import skill_colours
 from wanderlust.report.explorer.simulation import Footprint, Simulation
-from wanderlust.report.plots import skill_colours
 
 SMOOTH = 0.4
 """Seconds over which the scene evens out how the body moves, so that it does not shake with its steps."""
