@@ -22,7 +22,7 @@ LEVELS = (
     {"methods", "report"},
     {"train", "recipes"},
     {"runs.use"},
-    {"evaluation", "export", "downstream"},
+    {"evaluation", "export", "downstream", "report.explorer"},
     {"front"},
 )
 """Rooms from the bottom up: a room may import from rooms below it, and from itself."""
@@ -32,6 +32,7 @@ PARTS = {
     "registry": "core",
     "evaluation.metrics": "core",
     "downstream.tasks": "downstream.tasks",
+    "report.explorer": "report.explorer",
     "runs.learned": "runs.use",
     "runs.loading": "runs.use",
     "runs.publish": "runs.use",

@@ -12,6 +12,7 @@ from typing import Any
 import tyro
 from rich.console import Console
 
+from wanderlust.cli.explore import Explore
 from wanderlust.cli.flags import COMPLETION, flag_names, one_of, with_flags
 from wanderlust.cli.goals import Downstream, ReachGoals
 from wanderlust.cli.reports import EXIT_INTERRUPTED, EXIT_USER_ERROR
@@ -24,6 +25,7 @@ COMMANDS: dict[str, Any] = {
     "evaluate": Evaluate,
     "reach": ReachGoals,
     "downstream": Downstream,
+    "explore": Explore,
     "export": Export,
     "publish": Publish,
     "prune": Prune,
