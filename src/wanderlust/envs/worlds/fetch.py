@@ -58,6 +58,11 @@ class FetchConfig(BodyConfig):
     """`old` moves the hand as the paper's simulator did (MuJoCo before 3.0); `modern` as MuJoCo and Gymnasium-Robotics
     do today."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fixed = self.start_pose == "model" and not self.start_range
+        require(fixed, "env.start_pose and env.start_range are for bodies that walk: Fetch's arm starts as its task has it")
+
 
 class Setting(NamedTuple):
     """What tells one of the three worlds from the others."""
