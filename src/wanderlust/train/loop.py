@@ -219,14 +219,11 @@ def resolve_engine(config: RunConfig, driver_follows: bool = True) -> RunConfig:
     return dataclasses.replace(config, engine=engine, driver=driver)
 
 
-Used = Callable[[Any], tuple[int, Any]]
-"""Of the parts of a run: the epoch that an entry of the zoo was taken from, and what it keeps for use
-(`runs/learned.py`)."""
+Used = Callable[[], tuple[int, Any]]
+"""The epoch that an entry of the zoo was taken from, and what it keeps for use (`runs/learned.py`)."""
 
 
-def start(
-    config: RunConfig, out: Path | str | None, other: Run | None = None, used: Used | None = None
-) -> Run:
+def start(config: RunConfig, out: Path | str | None, other: Run | None = None, used: Used | None = None) -> Run:
     """Make the folder of a new run; it may begin with what another one has learned.
 
     An entry of the zoo, of which `used` reads what there is, has no critics and no optimisers: those are new.
@@ -240,7 +237,7 @@ def start(
         if used is None:
             epoch, learner = other.load(jax.eval_shape(lambda: train.init(parts)).learner, part="learner", own=False)
         else:
-            epoch, learned = used(parts)
+            epoch, learned = used()
             learner = _with_new_critics(train.init(parts).learner, learned)
     except UserError as error:
         raise UserError(f"--begin-with {other}: {error}") from None
@@ -253,9 +250,8 @@ def start(
 
 
 def _with_new_critics(fresh: train.Learner, learned: Any) -> train.Learner:
-    """A learner at its start, but for the policy and for what the method has for use."""
-    forms = (jax.tree.map(jnp.shape, method._asdict()) for method in (fresh.method, learned.method))
-    mine, theirs = forms
+    """A learner at its start, but for the policy, and for what the method has for use if it sees the same."""
+    mine, theirs = (jax.tree.map(jnp.shape, method._asdict()) for method in (fresh.method, learned.method))
     same = {name: getattr(learned.method, name) for name in mine if mine[name] == theirs[name]}
     return fresh._replace(sac=fresh.sac._replace(policy=learned.policy), method=fresh.method._replace(**same))
 
@@ -266,8 +262,8 @@ def _check_alike(other: Run, config: RunConfig) -> None:
         raise UserError(f"--begin-with is for methods of one stage; {config.method} begins with a stage of its own")
 
     def what(config: RunConfig) -> dict[str, str]:
-        method = config.rewards.removesuffix("o") if config.method.view.endswith("o") else config.rewards
-        named = {"environment": config.env.name, "method": method.rstrip("-"), "skills": config.skills}
+        method = "+".join(one.name for one in (config.method, config.bonus) if one is not None)
+        named = {"environment": config.env.name, "method": method, "skills": config.skills}
         return {name: str(value) for name, value in (named | {"seeds": config.seeds}).items()}
 
     theirs, ours = what(other.config), what(config)

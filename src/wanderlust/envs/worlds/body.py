@@ -76,6 +76,8 @@ class Body(abc.ABC):
     """Names of observation entries, at least `position`: the plane (or line) that is drawn and counted in bins."""
     bin: ClassVar[float] = 1.0
     """Side of these bins."""
+    fall: ClassVar[str] = "its own upward axis points below the horizon"
+    """What `fallen` looks for, in words."""
     goal_radius: ClassVar[float] = 1.0
     """How near a place `wanderlust reach` counts as there, unless it is told otherwise."""
     example_goals: ClassVar[tuple[tuple[float, ...], ...]] = ((12.0, 4.0), (-5.0, 9.0))
@@ -186,6 +188,14 @@ class Body(abc.ABC):
 
     def terminated(self, state: WorldState) -> Bool[Array, ""]:
         return jnp.zeros(state.physics.shape[:-1], bool)
+
+    def fallen(self, state: WorldState) -> Bool[Array, ""]:
+        """Whether the body lies: its own upward axis points below the horizon. One without an orientation never does."""
+        obs, entries = self.observe(state), self.groups.get("orientation", ())
+        turned = obs[..., jnp.array(entries, int)]
+        if len(entries) == 4:
+            return turned[..., 0] ** 2 + turned[..., 3] ** 2 < turned[..., 1] ** 2 + turned[..., 2] ** 2
+        return jnp.cos(turned).sum(axis=-1) < 0
 
     def from_origin(self) -> "Body":
         """Bodies start at their model's own place and in its pose, give or take the noise."""
