@@ -31,6 +31,7 @@ PARTS = {
     "evaluation.metrics": "core",
     "downstream.tasks": "downstream.tasks",
     "runs.learned": "runs.use",
+    "runs.pace": "runs.use",
     "runs.loading": "runs.use",
     "runs.publish": "runs.use",
     "train.stages": "front",

@@ -5,7 +5,6 @@ Writes evaluation/drive.json into the run's folder; for a zoo entry, which is on
 
 import dataclasses
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax

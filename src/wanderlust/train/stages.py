@@ -21,7 +21,6 @@ from rich.console import Console
 
 from wanderlust import train
 from wanderlust.config import RunConfig, StagedConfig
-from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.methods.base import FirstStage
 from wanderlust.registry import METHODS
