@@ -54,7 +54,7 @@ ONLY = {
 }
 """Rooms that may import from these and no others."""
 
-UNNAMED = ("config", "envs", "rl", "train", "runs", "evaluation", "export", "sweeps", "report")
+UNNAMED = ("config", "envs", "rl", "train", "runs", "evaluation", "export", "sweeps", "report", "downstream", "gym")
 """Rooms that name no method: what they must know of one, it says of itself."""
 
 

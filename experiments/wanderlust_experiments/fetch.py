@@ -53,7 +53,7 @@ def reproduce(
 ) -> tuple[dict[str, Any], str, tuple[Path, ...]]:
     """Train and measure the rows that the results under `out` lack; return the results, as a table, and their files.
 
-    Runs go under `work`. A row whose training fails is told of and left out; the next call tries it again.
+    Runs go under `work`. A row whose training fails is named and left out; the next call tries it again.
     """
     if env not in FETCHES:
         raise UserError(f"--env is {env}; it must be one of {', '.join(FETCHES)}")

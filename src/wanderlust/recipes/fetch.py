@@ -4,9 +4,12 @@ import dataclasses
 from typing import Any
 
 from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config
+from wanderlust.recipes.sac import learning_rates
 from wanderlust.registry import WORLDS
 
 FETCHES = ("fetch-push", "fetch-slide", "fetch-pick-and-place")
+
+RATE = 1e-3
 
 REWARD_SCALE = {"lsd": 500.0, "ablation": 500.0, "diayn": 1500.0, "dads": 150.0}
 """The appendix's coefficients. The method's network sees metres, and a push moves an object by a centimetre or two."""
@@ -24,22 +27,13 @@ def fetch_paper(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
     with a step of 0.05, ReLU, a value beyond the time limit. Chosen: the discount as printed, where the code derives
     0.98 from 50 steps an episode. A replay of a million is never filled: this one holds all that is collected.
     """
-    rate, updates, epochs = 1e-3, 40, 4000
+    updates, epochs = 40, 4000
     config = WORLDS.get(env).configure(env)
     return RunConfig(
         env=config,
-        method=_method(name, view, hidden=(512, 512), learning_rate=rate),
+        method=_method(name, view, hidden=(512, 512), learning_rate=RATE),
         skills=skills,
-        sac=SacConfig(
-            policy_activation="relu",
-            policy_learning_rate=rate,
-            critic_learning_rate=rate,
-            alpha_learning_rate=rate,
-            discount=0.95,
-            **_alpha(name),
-            target_step=0.05,
-            time_limit_is_terminal=False,
-        ),
+        sac=published_sac(name),
         schedule=ScheduleConfig(
             epochs=epochs,
             worlds=2,
@@ -57,6 +51,18 @@ def fetch_paper(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
         log_every=25,
         look_every=8,
         checkpoint_every=1000,
+    )
+
+
+def published_sac(name: str = "lsd") -> SacConfig:
+    """SAC's part of it, for the reward of a method."""
+    return SacConfig(
+        policy_activation="relu",
+        **learning_rates(RATE),
+        discount=0.95,
+        **_alpha(name),
+        target_step=0.05,
+        time_limit_is_terminal=False,
     )
 
 

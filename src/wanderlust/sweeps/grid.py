@@ -105,7 +105,7 @@ def _train(run: Run, quiet: bool) -> None:
 def carry_out(study: Study, rows: Mapping[str, Row], shared: RunConfig, work: Path, quiet: bool) -> tuple[Facts, str]:
     """Train and measure the rows that the results lack; return the results, and as a table.
 
-    Runs go under `work`. A row whose training fails is told of and left out; the next call tries it again.
+    Runs go under `work`. A row whose training fails is named and left out; the next call tries it again.
     """
     say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
     path, failed = study.path(".json"), {}

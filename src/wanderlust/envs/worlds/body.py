@@ -79,7 +79,7 @@ class Body(abc.ABC):
     fall: ClassVar[str] = "its own upward axis points below the horizon"
     """What `fallen` looks for, in words."""
     goal_radius: ClassVar[float] = 1.0
-    """How near a place `wanderlust reach` counts as there, unless it is told otherwise."""
+    """How near a place counts as reached in `wanderlust reach`, unless its `--radius` says otherwise."""
     example_goals: ClassVar[tuple[tuple[float, ...], ...]] = ((12.0, 4.0), (-5.0, 9.0))
     """Places to try `wanderlust reach` with."""
     focus: ClassVar[str] = ""
