@@ -110,7 +110,7 @@ class SacConfig:
     position_scale: float = 1.0
     """What policy and critics see of the position is divided by this, on top of the fixed normalisation."""
     policy_after: int = 0
-    """Gradient steps of the critics before the policy's first one: for a policy that is good when its critics are new."""
+    """Gradient steps of the critics before the policy's first one, for a policy that is better than its new critics."""
 
     def __post_init__(self) -> None:
         require_widths("sac.hidden", self.hidden)

@@ -5,6 +5,7 @@ Writes evaluation/drive.json into the run's folder; for a zoo entry, which is on
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,15 +18,15 @@ from wanderlust import train
 from wanderlust.config import EngineName, require_at_least
 from wanderlust.envs import WorldState
 from wanderlust.envs.base import sane
+from wanderlust.envs.unroll import RolloutStep, make_unroll
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import summarise, survival_median
 from wanderlust.methods.views import seen_from_body
 from wanderlust.runs.files import write_json
 from wanderlust.runs.learned import Learned, choose_skill, load_learner, of_seed
-from wanderlust.runs.pace import PATIENCE, Pace, pace_of
+from wanderlust.runs.pace import PATIENCE, Pace, pace_of, walks
 from wanderlust.runs.run import Run
 from wanderlust.train.autoreset import where_worlds
-from wanderlust.train.rollout import RolloutStep, make_unroll
 
 RANGE = 15.0
 """Goals lie within so many metres of the body."""
@@ -61,53 +62,49 @@ class Event(NamedTuple):
 
 
 def evaluate_drive(
-    run: Run,
-    bodies: int = 64,
-    steps: int = 10_000,
-    seed: int = 0,
-    engine: EngineName = "auto",
-    which: int = 0,
-    every: int = 1,
+    run: Run, bodies: int = 32, steps: int = 10_000, seed: int = 0, engine: EngineName = "auto", every: int = 1
 ) -> dict[str, Any]:
-    """Drive bodies to random goals with the skills of seed number `which`; write and return what came of it.
+    """Drive bodies to random goals with the skills of each seed of a run; write and return what came of it.
 
-    A skill is chosen anew `every` so many steps. Seeds of goals and starts are drawn from `seed`.
+    A skill is chosen anew `every` so many steps. Goals and starts are drawn from `seed`.
     """
-    require_at_least(2, "bodies", bodies)
-    require_at_least(1, "steps", steps)
+    require_at_least(2, "--bodies", bodies)
+    require_at_least(1, "--steps", steps)
+    require_at_least(1, "--skill-every", every)
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
-    if parts.world.spec.focus or not hasattr(parts.world, "fallen"):
+    if not walks(parts):
         raise UserError(f"--drive is for bodies that walk or run; {run.config.env.name} is none")
     epoch, learned = load_learner(run, parts)
-    pace = pace_of(run, parts, learned, which)
-    event = _drive(parts, of_seed(learned, which), pace, bodies, steps, seed, every)
-    parts.engine.check()
+    drive = _driver(parts, bodies, every)
+    seeds = []
+    for which in range(run.config.seeds):
+        pace = pace_of(run, parts, learned, which)
+        event = drive(of_seed(learned, which), pace, jax.random.split(jax.random.key(seed), steps + 2))
+        parts.engine.check()
+        facts = {"radius": round(pace.radius, 4), "speed": round(pace.speed, 5), "steps_per_goal": pace.steps(RANGE)}
+        seeds.append({"seed": run.config.seed + which, **facts, "metrics": measures(event)})
     result = {
         "name": run.config.name,
         "run": str(run),
         "epoch": epoch,
-        "seed": run.config.seed + which,
         "engine": parts.engine.name,
         "bodies": bodies,
         "steps": steps,
         "seed_of_goals": seed,
-        "range": RANGE,
-        "radius": round(pace.radius, 4),
-        "speed": round(pace.speed, 5),
-        "steps_per_goal": pace.steps(RANGE),
-        "patience": PATIENCE,
         "skill_every": every,
+        "range": RANGE,
+        "patience": PATIENCE,
         "fallen": getattr(parts.world, "fall", ""),
         "up_again_after": UP_AGAIN,
         "lost_after": LOST_AFTER,
-        "metrics": measures(event),
+        "seeds": seeds,
     }
     write_json(run.evaluation / "drive.json", result)
     return result
 
 
-def _drive(parts: train.Setup, learned: Learned, pace: Pace, bodies: int, steps: int, seed: int, every: int) -> Event:
-    world, limit = parts.world.from_origin(), pace.steps(RANGE)
+def _driver(parts: train.Setup, bodies: int, every: int) -> Callable[[Learned, Pace, Key[Array, " steps+2"]], Event]:
+    world = parts.world.from_origin()
     entries = jnp.array(parts.world.spec.groups["position"])
     observe: Any = jax.vmap(world.observe)
     fallen: Any = jax.vmap(lambda state: world.fallen(state) | world.terminated(state))  # type: ignore[attr-defined]
@@ -118,22 +115,22 @@ def _drive(parts: train.Setup, learned: Learned, pace: Pace, bodies: int, steps:
     def fresh(key: Key[Array, ""]) -> WorldState:
         return jax.vmap(world.initial)(jax.random.split(key, bodies))
 
-    def act(learned: Learned, carry: tuple[Drive, Array], now: Any) -> tuple[Any, WorldState, Array]:
-        drive, skill = carry
+    def act(learned: Learned, carry: Any, now: Any) -> tuple[Any, WorldState, Array]:
+        drive, skill, rule = carry
         obs, goal = seen_from_body(parts.world.spec, observe(drive.state), drive.goal)
         chosen = choose_skill(parts, learned, obs, goal)
         skill = jnp.where((drive.used % every == 0)[:, None], chosen, skill)
-        return (drive, skill), drive.state, train.actions(parts, learned.policy, obs, skill)
+        return (drive, skill, rule), drive.state, train.actions(parts, learned.policy, obs, skill)
 
     def record(carry: Any, before: WorldState, action: Array, after: WorldState, key: Any) -> tuple[Any, Event]:
-        drive, skill = carry
+        drive, skill, (radius, limit) = carry
         state, broken = where_worlds(sane(after), after, before), ~sane(after)
         is_down = fallen(state)
         up = jnp.where(is_down, 0, drive.up + 1)
         fell = is_down & (drive.down == 0)
         down = jnp.where(fell | ((drive.down > 0) & (up < UP_AGAIN)), drive.down + 1, 0)
         lost = (down > LOST_AFTER) | jax.vmap(world.terminated)(state) | broken
-        there = jnp.linalg.norm(place(state) - drive.goal, axis=1) <= pace.radius
+        there = jnp.linalg.norm(place(state) - drive.goal, axis=1) <= radius
         used = drive.used + 1
         event = Event(
             there & ~lost, ~there & ((used >= limit) | lost) | (there & lost), fell | (lost & (down == 0)), lost
@@ -143,17 +140,20 @@ def _drive(parts: train.Setup, learned: Learned, pace: Pace, bodies: int, steps:
         over = event.reached | event.missed
         goal = jnp.where(over[:, None], place(state) + random_goals(draw, bodies, len(entries)), drive.goal)
         drive = Drive(state, goal, jnp.where(over, 0, used), jnp.where(lost, 0, down), jnp.where(lost, 0, up))
-        return (drive, skill), event
+        return (drive, skill, (radius, limit)), event
 
-    keys = jax.random.split(jax.random.key(seed), steps + 2)
-    state, zeros = fresh(keys[0]), jnp.zeros(bodies, jnp.int32)
-    goal = place(state) + random_goals(keys[1], bodies, len(entries))
-    skill = jnp.zeros((bodies, parts.skills.size))
     compiles = parts.engine.compiles
     unroll = make_unroll(parts.engine, RolloutStep(act, record), on_host=not compiles)
     unroll = jax.jit(unroll) if compiles else unroll
-    _, event = unroll(learned, (Drive(state, goal, zeros, zeros, zeros), skill), keys[2:])
-    return Event(*(np.asarray(x) for x in event))
+
+    def driven(learned: Learned, pace: Pace, keys: Key[Array, " steps+2"]) -> Event:
+        state, zeros = fresh(keys[0]), jnp.zeros(bodies, jnp.int32)
+        goal = place(state) + random_goals(keys[1], bodies, len(entries))
+        skill, rule = jnp.zeros((bodies, parts.skills.size)), (jnp.float32(pace.radius), jnp.int32(pace.steps(RANGE)))
+        _, event = unroll(learned, (Drive(state, goal, zeros, zeros, zeros), skill, rule), keys[2:])
+        return Event(*(np.asarray(x) for x in event))
+
+    return driven
 
 
 def random_goals(key: Key[Array, ""], count: int, dims: int) -> Float[Array, "count dims"]:
@@ -181,6 +181,27 @@ def measures(event: Event) -> dict[str, Any]:
         "steps_between_unrecovered_falls": _median(event.lost),
         "put_up": int(event.lost.sum()),
     }
+
+
+GOOD_SHARE, GOOD_STEPS = 0.9, 5_000
+"""Of goals reached, and between falls that are not recovered from: what the verdict calls good to drive."""
+
+
+def verdict(one: dict[str, Any]) -> str:
+    """One line on the skills of a seed."""
+    found = one["metrics"]
+    share, median = found["reached_share"]["mean"], found["steps_between_unrecovered_falls"]["median"]
+    looked = found["steps_between_unrecovered_falls"]["at_most"]
+    stays = f"more than {looked:,}" if median is None else f"{median:,.0f}"
+    words = f"{share:.0%} of the goals reached, {stays} steps between falls that it does not get up from"
+    if share >= GOOD_SHARE and ((median is None and looked >= GOOD_STEPS) or (median or 0) > GOOD_STEPS):
+        return f"Verdict: good to drive: {words}."
+    weak = [
+        *(["it misses too many goals"] if share < GOOD_SHARE else []),
+        *(["it stays down too often"] if median is not None and median <= GOOD_STEPS else []),
+        *(["it was not driven for long enough to tell"] if median is None and looked < GOOD_STEPS else []),
+    ]
+    return f"Verdict: not good to drive yet, {' and '.join(weak)}: {words}."
 
 
 def _mean(per_body: NDArray[np.floating]) -> dict[str, Any]:

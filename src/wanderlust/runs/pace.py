@@ -35,6 +35,11 @@ class Pace(NamedTuple):
         return math.ceil(PATIENCE * (metres + self.radius) / self.speed)
 
 
+def walks(parts: train.Setup) -> bool:
+    """Whether the world is a body that gets about by itself, and not an arm, or a point, or an object to be moved."""
+    return not parts.world.spec.focus and hasattr(parts.world, "fallen")
+
+
 def pace_of(run: Run, parts: train.Setup, learned: Learned, seed: int = 0) -> Pace:
     """The pace of one seed of a run: as its evaluation or its card has it, or measured now."""
     speed = _known(run, seed) or _measured(parts, learned, seed)

@@ -39,8 +39,9 @@ class BodyConfig(EnvConfig):
     cone: Literal["stock", "elliptic"] = "stock"
     """Friction cones: `stock` keeps the model file's, `elliptic` makes the engines agree to rounding."""
     start_pose: Literal["model", "any", "mixed"] = "model"
-    """Episodes start in the model file's pose, give or take the world's noise; or in `any`: turned anyhow, joints anywhere
-    within their ranges, just above the floor; or `mixed`, half and half. Tasks and evaluation start as `model` has it."""
+    """Episodes start in the model file's pose, give or take the world's noise; or in `any`: turned anyhow, joints
+    anywhere within their ranges, just above the floor; or `mixed`, half and half. Tasks and evaluation always start
+    in the model's."""
     start_range: float = 0.0
     """Episodes start uniformly within this many metres of the origin, along each axis of the plane."""
 
@@ -190,12 +191,12 @@ class Body(abc.ABC):
         return jnp.zeros(state.physics.shape[:-1], bool)
 
     def fallen(self, state: WorldState) -> Bool[Array, ""]:
-        """Whether the body lies: its own upward axis points below the horizon. One without an orientation never does."""
+        """Whether the body's own upward axis points below the horizon. A body without an orientation never falls."""
         obs, entries = self.observe(state), self.groups.get("orientation", ())
         turned = obs[..., jnp.array(entries, int)]
         if len(entries) == 4:
             return turned[..., 0] ** 2 + turned[..., 3] ** 2 < turned[..., 1] ** 2 + turned[..., 2] ** 2
-        return jnp.cos(turned).sum(axis=-1) < 0
+        return jnp.cos(turned).sum(axis=-1) < 0 if entries else jnp.zeros(obs.shape[:-1], bool)
 
     def from_origin(self) -> "Body":
         """Bodies start at their model's own place and in its pose, give or take the noise."""
