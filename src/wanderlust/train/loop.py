@@ -223,15 +223,17 @@ Used = Callable[[], tuple[int, Any]]
 """The epoch that an entry of the zoo was taken from, and what it keeps for use (`runs/learned.py`)."""
 
 
-def start(config: RunConfig, out: Path | str | None, other: Run | None = None, used: Used | None = None) -> Run:
+def start(
+    config: RunConfig, out: Path | str | None, begin_with: Path | str | Run | None = None, used: Used | None = None
+) -> Run:
     """Make the folder of a new run; it may begin with what another one has learned.
 
     An entry of the zoo, of which `used` reads what there is, has no critics and no optimisers: those are new.
     """
     config = checked(config)
-    if other is None:
+    if begin_with is None:
         return Run.create(out or default_folder(config), config)
-    parts = _assemble(config)
+    other, parts = begin_with if isinstance(begin_with, Run) else Run.open(begin_with), _assemble(config)
     _check_alike(other, config)
     try:
         if used is None:
@@ -250,7 +252,7 @@ def start(config: RunConfig, out: Path | str | None, other: Run | None = None, u
 
 
 def _with_new_critics(fresh: train.Learner, learned: Any) -> train.Learner:
-    """A learner at its start, but for the policy, and for what the method has for use if it sees the same."""
+    """A learner at its start, but for the policy and what the method has for use."""
     mine, theirs = (jax.tree.map(jnp.shape, method._asdict()) for method in (fresh.method, learned.method))
     same = {name: getattr(learned.method, name) for name in mine if mine[name] == theirs[name]}
     return fresh._replace(sac=fresh.sac._replace(policy=learned.policy), method=fresh.method._replace(**same))
@@ -262,7 +264,8 @@ def _check_alike(other: Run, config: RunConfig) -> None:
         raise UserError(f"--begin-with is for methods of one stage; {config.method} begins with a stage of its own")
 
     def what(config: RunConfig) -> dict[str, str]:
-        method = "+".join(one.name for one in (config.method, config.bonus) if one is not None)
+        view = config.method.view.removesuffix("o")  # zeroes for the policy: the networks are alike
+        method = dataclasses.replace(config, method=dataclasses.replace(config.method, view=view)).rewards
         named = {"environment": config.env.name, "method": method, "skills": config.skills}
         return {name: str(value) for name, value in (named | {"seeds": config.seeds}).items()}
 

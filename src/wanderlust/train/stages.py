@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jax
 from rich.console import Console
@@ -94,13 +93,8 @@ def start(config: RunConfig, out: Path | str | None = None, begin_with: Path | s
         loop.checked(first)
     if str(begin_with).startswith(PREFIX):
         entry = zoo.open_run(str(begin_with))
-        seen = dataclasses.replace(config.method, view=entry.config.method.view)
-        return loop.start(config, out, entry, lambda: _entry_skills(entry, dataclasses.replace(config, method=seen)))
-    return loop.start(config, out, None if begin_with is None else Run.open(begin_with))
-
-
-def _entry_skills(entry: Run, config: RunConfig) -> tuple[int, Any]:
-    return load_learner(entry, train.assemble(config))
+        return loop.start(config, out, entry, lambda: load_learner(entry, train.assemble(config)))
+    return loop.start(config, out, begin_with)
 
 
 def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:
