@@ -34,6 +34,7 @@ PARTS = {
     "downstream.tasks": "downstream.tasks",
     "report.explorer": "report.explorer",
     "runs.learned": "runs.use",
+    "runs.pace": "runs.use",
     "runs.loading": "runs.use",
     "runs.publish": "runs.use",
     "runs.prune": "runs.use",

@@ -133,6 +133,7 @@ class Run:
         """Note in the provenance what another run had learned when this one began with it."""
         theirs, last = other.provenance(), next((r for r in other.metrics() if r["epoch"] == epoch), {})
         facts = {name: theirs.get(name) for name in ("command", "commit", "began_with")}
+        facts["command"] = other.entry or facts["command"]
         facts |= {"epoch": epoch, "env_steps": last.get("env_steps")}
         write_json(self.path / "provenance.json", {**self.provenance(), "began_with": facts})
 
