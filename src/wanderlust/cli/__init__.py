@@ -13,10 +13,11 @@ import tyro
 from rich.console import Console
 
 from wanderlust.cli.comparisons import Compare, Report
+from wanderlust.cli.explore import Explore
 from wanderlust.cli.flags import COMPLETION, flag_names, one_of, with_flags
 from wanderlust.cli.goals import Downstream, ReachGoals
 from wanderlust.cli.reports import EXIT_INTERRUPTED, EXIT_USER_ERROR
-from wanderlust.cli.skills import Discover, Evaluate, Export, List, Publish, ReplayStep
+from wanderlust.cli.skills import Discover, Evaluate, Export, List, Prune, Publish, ReplayStep
 from wanderlust.cli.studies import ITEMS, Bench, Reproduce
 from wanderlust.errors import UserError
 
@@ -27,8 +28,10 @@ COMMANDS: dict[str, Any] = {
     "downstream": Downstream,
     "compare": Compare,
     "report": Report,
+    "explore": Explore,
     "export": Export,
     "publish": Publish,
+    "prune": Prune,
     "replay": ReplayStep,
     "reproduce": Reproduce,
     "bench": Bench,
