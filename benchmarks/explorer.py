@@ -52,7 +52,7 @@ def explorer(name: str) -> Iterator[tuple[int, str, float]]:
         yield process.pid, f"http://127.0.0.1:{port}", time.monotonic() - began
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=120)
 
 
 @contextlib.contextmanager
