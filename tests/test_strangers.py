@@ -1,6 +1,7 @@
 """Methods and worlds that are not ours: from a file, from a registration, from an entry point, by CONTRIBUTING."""
 
 import json
+import re
 import shutil
 import sys
 from importlib.metadata import EntryPoint
@@ -109,27 +110,74 @@ def test_registered_names_and_entry_points(monkeypatch):
     assert found.get("theirs") is METHODS.get("csd") and found.get("lsd") is METHODS.get("lsd")
 
 
-def test_following_contributing_to_the_letter_works(tmp_path):
-    """Copy one file and add one line, for a method and for a world; both then train by name."""
-    shutil.copytree(ROOT / "src" / "wanderlust", tmp_path / "wanderlust", ignore=shutil.ignore_patterns("__pycache__"))
-    source = tmp_path / "wanderlust"
-    shutil.copy(EXAMPLES / "compass_method.py", source / "methods" / "compass.py")
-    shutil.copy(EXAMPLES / "puck_world.py", source / "envs" / "worlds" / "puck.py")
-    text = (source / "registry.py").read_text()
-    for ours, new in (
-        ('        "lsd": "wanderlust', '        "compass": "wanderlust.methods.compass:Compass",\n'),
-        ('        "ant": "wanderlust', '        "puck": "wanderlust.envs.worlds.puck:Puck",\n'),
-    ):
-        assert text.count(ours) == 1
-        text = text.replace(ours, new + ours)
-    (source / "registry.py").write_text(text)
-    sets = [word for change in SMALL for word in ("--set", change)]
-    code, out, err = run_python(
-        *("-m", "wanderlust", "discover", "puck", "--method", "compass", "--method.sharpness", "3", *sets),
-        *("--out", "run"),
-        cwd=tmp_path,
+def test_an_installed_package_offers_a_method_and_a_world(tmp_path):
+    """A distribution with entry points, found by a process that knows nothing else of it."""
+    for name in ("compass_method", "puck_world"):
+        shutil.copy(EXAMPLES / f"{name}.py", tmp_path)
+    about = tmp_path / "theirs-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        f"[wanderlust.methods]\ntheir-compass = {METHOD}\n[wanderlust.worlds]\ntheir-puck = {ENV}\n"
     )
+    program = """
+import wanderlust
+from wanderlust.api import configure
+config = configure("their-puck", "their-compass")
+assert type(config.method).__name__ == "CompassConfig" and str(config.method) == "their-compass", config.method
+assert config.env.name == "their-puck", config.env
+wanderlust.register_method("mine", wanderlust.registry.METHODS.get("their-compass"))
+wanderlust.register_world("my-puck", wanderlust.registry.WORLDS.get("their-puck"))
+assert str(configure("my-puck", "mine").method) == "mine"
+"""
+    assert run_python("-c", program, cwd=tmp_path) == (0, "", "")
+
+
+def section_of_contributing(title: str) -> str:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    return " ".join(text.split(f"\n## {title}\n")[1].split("\n## ")[0].split())
+
+
+def follow(title: str, checkout: Path, name: str, kind: str, mine: str) -> None:
+    """Do to a checkout what the section of CONTRIBUTING says: copy a file, rename its classes, add a line."""
+    text = section_of_contributing(title)
+    (source, target), (table, registry_file) = (
+        re.search(pattern, text).groups()
+        for pattern in (r"Copy `(\S+)` to `(\S+)`, and rename its class", r"Add a line to `(\w+)` in `(\S+)`")
+    )
+    copied = checkout / target.replace("NAME", name)
+    copied.write_text((ROOT / source).read_text().replace(kind, mine))
+    path = checkout / registry_file
+    module = ".".join(copied.relative_to(checkout / "src").with_suffix("").parts)
+    line = f'        "{name}": "{module}:{mine}",\n'
+    added, there = re.subn(rf"({table} = Registry\([^{{]*{{\n)", rf"\g<1>{line}", path.read_text())
+    assert there == 1
+    path.write_text(added)
+    for folder, place in re.findall(r"`((?:docs|src|examples)/)([\w/.]+)`", text):
+        assert "NAME" in place or (ROOT / folder / place).exists(), f"CONTRIBUTING names {folder}{place}"
+
+
+def test_following_contributing_to_the_letter_works(tmp_path):
+    """Copy one file and add one line, for a method and for a world, as the text says; both then train by name."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    follow("Adding a method", tmp_path, "needle", "Compass", "Needle")
+    follow("Adding an environment", tmp_path, "disc", "Puck", "Disc")
+    sets = [word for change in SMALL for word in ("--set", change)]
+    train = ["discover", "disc", "--method", "needle-xy", "--method.sharpness", "3", *sets, "--out", "run"]
+    program = f"""
+from wanderlust.cli import main
+from wanderlust.recipes import get_recipe, known_recipes, usual_skills
+for env in ("point", "ant", "humanoid", "disc"):
+    for recipe in known_recipes(env):
+        assert get_recipe(recipe, env, "needle", usual_skills("needle")).method.name == "needle"
+for command in (["list"], {train!r}):
+    try:
+        main(command)
+    except SystemExit as end:
+        assert not end.code, end.code
+"""
+    code, out, err = run_python("-c", program, cwd=tmp_path / "src")
     assert code == 0, err
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["method"]["sharpness"] == 3.0
-    code, out, err = run_python("-m", "wanderlust", "list", cwd=tmp_path)
     assert "a puck on a plane" in out and "an example: the cosine" in out
+    config = json.loads((tmp_path / "src" / "run" / "config.json").read_text())
+    assert config["method"]["sharpness"] == 3.0 and config["method"]["view"] == "xy" and config["env"]["name"] == "disc"

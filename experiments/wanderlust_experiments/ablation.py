@@ -66,7 +66,7 @@ def reproduce(
 ) -> tuple[dict[str, Any], str, tuple[Path, ...]]:
     """Train and measure the cells that the results under `out` lack; return the results, as a table, and their files.
 
-    Runs go under `work`. A cell whose training fails is told of and left out; the next call tries it again.
+    Runs go under `work`. A cell whose training fails is named and left out; the next call tries it again.
     """
     cells = _chosen(only, everything)
     shared = _shared_config(env, recipe, seeds, budget_steps, changes)

@@ -54,6 +54,8 @@ VARIANTS = (*(f"{method}-{view}" for method in ("diayn", "dads") for view in ("x
 """Methods with feature engineering: what the networks see was chosen by hand."""
 CONTINUOUS = ("lsd", "dads", "diayn", "visr", "vic", "smm", "edl", "aps", "ibol", "metra", "csd", *VARIANTS, RANDOM)
 DISCRETE = ("lsd", "dads", "diayn", "vic", "edl", "metra", "csd", RANDOM)
+ELSEWHERE = {"ablation": "the cells of that grid have a command of their own, reproduce ablation"}
+"""Methods that are no row here, and why."""
 
 Stage = TypeVar("Stage", RunConfig, StageConfig)
 
@@ -73,10 +75,10 @@ def reproduce(
 ) -> tuple[dict[str, Any], str, tuple[Path, ...]]:
     """Train and measure the rows that the results under `out` lack; return the results, as a table, and their files.
 
-    Runs go under `work`. A row whose training fails is told of and left out; the next call tries it again.
+    Runs go under `work`. A row whose training fails is named and left out; the next call tries it again.
     """
-    if "ablation" in {name.lower().partition("-")[0] for name in only}:
-        raise UserError("--only ablation: the cells of that grid have a command of their own, reproduce ablation")
+    for name in {name.lower().partition("-")[0] for name in only} & set(ELSEWHERE):
+        raise UserError(f"--only {name}: {ELSEWHERE[name]}")
     changed = {change.partition("=")[0] for change in changes}
     if taken := sorted(changed & {"skills.kind", "skills.size"}):
         raise UserError(f"--set {taken[0]}: say it with --skills or --discrete")
@@ -158,7 +160,7 @@ def row(
     changes: tuple[str, ...],
     known: tuple[str, ...],
 ) -> Row:
-    """The row of a method or of random actions; `known` is what a user who names neither is told."""
+    """The row of a method or of random actions; `known` are the names that the error message offers."""
     if name == RANDOM:
         return RandomActions(shared, UNTRAINED)
     if name.partition("+")[0].partition("-")[0] not in METHODS:
@@ -277,7 +279,7 @@ def play_randomly(config: RunConfig, episodes: int, largest: float = 1.0) -> Rol
     world = make_world(config.env).from_origin()
     engine, spec = make_engine(world, config.engine), world.spec
 
-    def act(nobody: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
+    def act(_: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
         return jax.random.uniform(key, (episodes, spec.action_dim), jnp.float32, -largest, largest)
 
     episodes_of = make_episodes(world, engine, act, spec.episode_length)

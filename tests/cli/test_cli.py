@@ -195,6 +195,7 @@ def test_commands_on_runs_refuse_what_is_no_run(refused, run, command):
         ("--goal 1 1 --radius 0", "--radius is 0"),
         ("--goal 1 1 --radius -1", "--radius is -1"),
         ("--goal 1 1 --steps-per-goal 0", "--steps-per-goal is 0"),
+        ("--goal 1 1 --steps-per-goal 5 --until-reached", "--until-reached and --steps-per-goal exclude each other"),
         ("--goal 1 1 --seed 1", "no seed 1"),
         ("--goal 1 1 --seed -1", "no seed -1"),
     ],
@@ -209,6 +210,10 @@ def test_reach_refuses(refused, run, args, message):
         ("--episodes 0", "--episodes is 0"),
         ("--episodes -1", "--episodes is -1"),
         ("--seed 99999999999999999999999999", "--seed"),
+        ("--drive", "--drive is for bodies that walk or run; point is none"),
+        ("--drive --bodies 1", "--bodies is 1; it must be at least 2"),
+        ("--drive --skill-every 0", "--skill-every is 0"),
+        ("--bodies 8", "without --drive nothing is driven; leave out --bodies"),
     ],
 )
 def test_evaluate_refuses(refused, run, args, message):
@@ -415,7 +420,8 @@ def test_the_split_driver_gives_what_the_fused_one_does(command_line, here):
     ("flags", "words"),
     [
         (("--config", "tiny.json", "--begin-with", "nowhere"), "there is no run folder nowhere"),
-        (("--config", "tiny.json", "--begin-with", "zoo:ant"), "zoo entries keep no critics"),
+        (("--config", "tiny.json", "--begin-with", "zoo:ant"), "it has environment ant and not point"),
+        (("--config", "tiny.json", "--begin-with", "zoo:nosuch"), "the zoo has no entry 'nosuch'"),
         (("--resume", "run", "--begin-with", "other"), "leave out --begin-with"),
         (("point", "--method", "edl", "--begin-with", "tiny"), "edl begins with a stage of its own"),
     ],

@@ -470,7 +470,7 @@ def test_random_skills_are_drawn_as_discovery_drew_them():
         (None, {"task": "ant-goal"}, "ant-goal is played in 'ant'; these skills are of 'point'"),
         (None, {"task": "go"}, "there is no task 'go'"),
         (None, {"controller": "luck"}, "--controller is 'luck'; it must be one of zero-shot, sac, ppo"),
-        (None, {"controller": "mppi"}, "mppi plans over the skill dynamics of dads; these skills are of lsd"),
+        (None, {"controller": "mppi"}, "mppi plans over skill dynamics, which lsd does not learn; known: dads"),
         (None, {"epochs": 3}, "--epochs is for controllers that learn, sac and ppo"),
         (None, {"recipe": "fast"}, "--recipe is for controllers that learn"),
         (None, {"controller": "sac", "recipe": "slow"}, "--recipe is 'slow'; controllers have paper, fast, laptop"),

@@ -42,7 +42,7 @@ class Hands:
 
 
 class Leads(Hands):
-    """Skills with a level between them and the body: orders are the skill and where they were given."""
+    """Skills with a level between them and the body: a command is the skill and where it was given."""
 
     def __init__(self):
         super().__init__()
@@ -51,8 +51,8 @@ class Leads(Hands):
     def decide(self, obs, z):
         return np.concatenate([z, obs], axis=1)
 
-    def follow(self, obs, orders):
-        return orders[:, :2] / 2 + orders[:, 2:] / 100
+    def follow(self, obs, command):
+        return command[:, :2] / 2 + command[:, 2:] / 100
 
 
 RIGHT = np.array([1.0, 0.0], np.float32)

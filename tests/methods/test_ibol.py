@@ -428,7 +428,7 @@ def test_played_skills_are_renewed_at_the_right_steps():
     world = train.assemble(config()).world
     for engine in (JaxEngine(world), JaxEngine(world, compiles=False)):
         episodes = make_episodes(
-            world, engine, lambda _, obs, orders, key: orders, 5, lambda _, obs, orders, key: 0.1 + obs / 10, hold=2
+            world, engine, lambda _, obs, command, key: command, 5, lambda _, obs, command, key: 0.1 + obs / 10, hold=2
         )
         rollout = episodes((), jnp.full((2, 2), 9.0), KEY)
         obs = np.asarray(rollout.obs)[:, 0, 0]
@@ -444,25 +444,25 @@ def test_the_lower_level_is_given_the_goal_alone_and_takes_its_mode():
 
     @jax.jit
     def everything():
-        orders = train.set_subgoals(parts, actor, obs, z)
+        command = train.set_subgoals(parts, actor, obs, z)
         goals = jnp.stack([learner.method.networks.skill(parts.view.for_method(o), z).mode() for o, z in rows])
         seen = [parts.view.for_policy(o) for o, _ in rows]
         by_hand = jnp.stack([actor.policy(s, g).mode() for s, g in zip(seen, goals, strict=True)])
-        return orders, goals, train.actions(parts, actor, obs, z), by_hand, train.actions(parts, actor, obs, z, KEY)
+        return command, goals, train.actions(parts, actor, obs, z), by_hand, train.actions(parts, actor, obs, z, KEY)
 
     rows = list(zip(obs, z, strict=True))
-    orders, goals, got, by_hand, drawn = everything()
-    np.testing.assert_allclose(orders, np.concatenate([z, goals], axis=1), rtol=1e-4, atol=1e-6)
+    command, goals, got, by_hand, drawn = everything()
+    np.testing.assert_allclose(command, np.concatenate([z, goals], axis=1), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(got, by_hand, rtol=1e-4, atol=1e-6)
     assert np.abs(drawn - by_hand).max() > 1e-4
     assert behaviour_policy(parts, learner).goal_policy.policy is learner.method.networks.sampling
 
 
-def test_orders_are_a_skill_and_no_goal_yet():
-    orders = Commands(ContinuousSkills(2), 3)
-    drawn = orders.sample(KEY)
+def test_a_command_is_a_skill_and_no_goal_yet():
+    command = Commands(ContinuousSkills(2), 3)
+    drawn = command.sample(KEY)
     np.testing.assert_array_equal(drawn, [*ContinuousSkills(2).sample(KEY), 0, 0, 0])
-    assert orders.size == 5
+    assert command.size == 5
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------
@@ -479,10 +479,10 @@ def learned() -> Run:
     return run
 
 
-def explained(parts: train.Setup, performer) -> float:
+def explained(parts: train.Setup, policy) -> float:
     """The share of the variance of end positions, with drawn goals, that is linear in z: 0 if skills do not matter."""
     skill = jax.random.normal(KEY, (200, 2))
-    rollout = one_seed_rollout(parts, performer, skill, KEY, mode=False)
+    rollout = one_seed_rollout(parts, policy, skill, KEY, mode=False)
     ends = np.asarray(rollout.obs[-1])
     inputs = np.c_[skill, np.ones(200)]
     left = ends - inputs @ np.linalg.lstsq(inputs, ends, rcond=None)[0]
@@ -548,10 +548,10 @@ def test_goals_stand_for_a_block_where_skills_are_actions():
     for z in 2 * skills.sample(4).clip(-1, 1):
         for step in range(hold):
             if step % block == 0:
-                orders = skills.decide(position, z)
-                np.testing.assert_array_equal(orders[:2], z)
-            apart = max(apart, np.abs(skills.follow(position, orders) - skills.act(position, z)).max())
-            position = position + skills.follow(position, orders)
+                command = skills.decide(position, z)
+                np.testing.assert_array_equal(command[:2], z)
+            apart = max(apart, np.abs(skills.follow(position, command) - skills.act(position, z)).max())
+            position = position + skills.follow(position, command)
         np.testing.assert_allclose(env.step(z)[0][:2], position, rtol=1e-4, atol=1e-4)
     assert apart > 1e-3  # so that it matters
 
@@ -566,12 +566,12 @@ def test_goals_stand_for_a_block_where_a_controller_holds_skills():
     for turn in range(2):
         position, z = turns.seen[turn, 0, :, :2], turns.choice.skill[turn, 0]
         for step in range(hold):
-            orders = skills.decide(position, z) if step % skills.decides_every == 0 else orders
-            position = position + skills.follow(position, orders)
+            command = skills.decide(position, z) if step % skills.decides_every == 0 else command
+            position = position + skills.follow(position, command)
             np.testing.assert_allclose(turns.path[turn, step, 0, :, :2], position, rtol=1e-4, atol=1e-4)
 
 
-def test_orders_of_other_methods_are_the_skill():
+def test_commands_of_other_methods_are_the_skill():
     parts = train.assemble(tiny_config())
     one = jax.tree.map(lambda x: x[0], train.init(parts).learner)
     skills = loading.Skills(parts, Learned(train.skill_policy(parts, one), one.method))

@@ -64,7 +64,7 @@ def test_the_paper_recipe_has_the_appendix_numbers(method):
     assert (schedule.sac_steps, schedule.sac_batch) == (4, 500)
     assert config.env.episode_length == 10
     assert config.env.start_range == 0.0
-    # the released code's habits
+    # what the released code does
     assert (schedule.method_steps, schedule.order) == (2, "sac-first")
     remembers = (200, 500) if method == "smm" else (1, 0)  # it has to know what was visited long ago
     assert (schedule.replay_collections, schedule.method_batch) == remembers

@@ -15,8 +15,9 @@ from wanderlust.config import to_json
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.runs.files import ArrayFile
+from wanderlust.runs.publish import publish
 from wanderlust.runs.run import Run
-from wanderlust.train import loop
+from wanderlust.train import loop, stages
 
 LONG = tiny_config(epochs=600, log_every=10, checkpoint_every=50)
 
@@ -161,11 +162,34 @@ def test_a_run_begins_with_the_networks_of_another_and_with_numbers_of_its_own(t
     assert any(moved.read(name).tobytes() != after.read(name).tobytes() for name in learner)
 
 
+def test_a_run_begins_with_an_entry_of_the_zoo_and_its_policy_waits_for_the_critics(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDERLUST_ZOO", str(tmp_path / "zoo"))
+    publish(trained(), "mine", zoo=tmp_path / "zoo")
+    # two gradient steps an epoch: the first two epochs are the critics' alone
+    config = tiny_config(method="lsd-o", epochs=4, sac_policy_after=4)
+    run = stages.start(config, tmp_path / "run", "zoo:mine")
+    before, first = ArrayFile(trained().checkpoints()[4]), ArrayFile(run.checkpoints()[0])
+    policy = [name for name in first.shapes() if name.startswith("learner/sac/policy/")]
+    phi = [name for name in first.shapes() if name.startswith("learner/method/encoder/")]
+    assert len(policy) > 4 and len(phi) > 4
+    for name in (*policy, *phi):  # the policy is stored in half precision
+        np.testing.assert_allclose(first.read(name), before.read(name), atol=2e-3 if name in policy else 0)
+    critics = [name for name in first.shapes() if name.startswith("learner/sac/critics/")]
+    assert any(np.abs(first.read(name) - before.read(name)).max() > 1e-3 for name in critics)
+    assert json.loads((run.path / "provenance.json").read_text())["began_with"]["command"] == "zoo:mine"
+    loop.run_training(run, quiet=True)
+    second, last = (ArrayFile(run.checkpoints()[epoch]) for epoch in (2, 4))
+    assert all(second.read(name).tobytes() == first.read(name).tobytes() for name in policy)
+    assert any(second.read(name).tobytes() != first.read(name).tobytes() for name in critics)
+    assert any(last.read(name).tobytes() != first.read(name).tobytes() for name in policy)
+
+
 @pytest.mark.parametrize(
     ("other", "words"),
     [
         (tiny_config(seeds=2), "it has seeds 1 and not 2"),
         (tiny_config(method="diayn"), "it has method lsd and not diayn"),
+        (tiny_config(method="lsd-xyo"), "it has method lsd and not lsd-xy;"),
         (tiny_config(sac_hidden=(5, 5)), r"--begin-with .* instead of \(1, 4, 5\)$"),  # and no word of deleting it
     ],
 )

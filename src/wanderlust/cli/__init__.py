@@ -16,7 +16,7 @@ from wanderlust.cli.explore import Explore
 from wanderlust.cli.flags import COMPLETION, flag_names, one_of, with_flags
 from wanderlust.cli.goals import Downstream, ReachGoals
 from wanderlust.cli.reports import EXIT_INTERRUPTED, EXIT_USER_ERROR
-from wanderlust.cli.skills import Discover, Evaluate, Export, List, Publish, ReplayStep
+from wanderlust.cli.skills import Discover, Evaluate, Export, List, Prune, Publish, ReplayStep
 from wanderlust.cli.studies import ITEMS, Bench, Reproduce
 from wanderlust.errors import UserError
 
@@ -28,6 +28,7 @@ COMMANDS: dict[str, Any] = {
     "explore": Explore,
     "export": Export,
     "publish": Publish,
+    "prune": Prune,
     "replay": ReplayStep,
     "reproduce": Reproduce,
     "bench": Bench,

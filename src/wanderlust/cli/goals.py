@@ -24,9 +24,13 @@ class ReachGoals(OnRun):
     """A goal on the plane, or on the line for bodies that run along one; for Fetch the place of the object in metres,
     with or without its height. Repeat it for several, followed in order."""
     radius: Annotated[float | None, arg(metavar="R")] = None
-    """How near counts as reached; by default 1, and 0.05 for Fetch."""
-    steps_per_goal: int = 100
-    """Steps before the next goal is tried."""
+    """How near counts as reached; by default as far as the body's skills take it in four steps, at least 1; 0.05 for
+    Fetch."""
+    steps_per_goal: Annotated[int | None, arg(metavar="N")] = None
+    """Steps before the next goal is tried; by default three times what the straight way takes at the skills' own speed,
+    and 100 where nothing walks."""
+    until_reached: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Go on until a goal is reached, for up to 10,000 steps each."""
     seed: int = 0
     """Which seed of the run, counted from 0."""
 
@@ -35,14 +39,21 @@ class ReachGoals(OnRun):
         from wanderlust.report.plots import draw_reach
 
         run = self.opened(console)
-        result = reach(run, list(self.goal), self.radius, self.steps_per_goal, self.seed, self.engine)
+        limit, until = self.steps_per_goal, self.until_reached
+        result = reach(run, list(self.goal), self.radius, limit, self.seed, self.engine, until)
         picture = draw_reach(run.results)
         digits = 2 if result["radius"] >= 1 else 3
+        pace = f", skills go {result['speed']:.2g} a step" if result["speed"] else ""
+        console.print(f"a goal is reached within {result['radius']:.{digits}f}{pace}")
         for n, leg in enumerate(result["legs"], 1):
             place = ", ".join(f"{x:g}" for x in leg["goal"])
-            how = f"reached in {leg['steps']} steps" if leg["reached"] else f"missed by {leg['distance']:.{digits}f}"
+            away, closest = (f"{leg[key]:.{digits}f}" for key in ("distance", "closest"))
+            missed = f"missed by {away} after {leg['steps']} steps, nearest {closest}"
+            how = f"reached in {leg['steps']} steps" if leg["reached"] else missed
             how += ", and fell" if leg["fell"] else ""
             console.print(f"goal {n} ({place}): {how}")
+        if any(not leg["reached"] and not leg["fell"] for leg in result["legs"]) and not until:
+            console.print("for goals that were missed: add --until-reached, or --radius for what counts as reached")
         console.print(f"path: {picture}")
         return 0
 

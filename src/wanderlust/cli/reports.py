@@ -126,3 +126,43 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     console.print(f"evaluation: {run.evaluation / 'evaluation.json'}")
     for figure in figures:
         console.print(f"figure: {figure}")
+
+
+def report_drive(
+    console: Console, run: Any, bodies: int, steps: int, seed: int, engine: EngineName = "auto", every: int = 1
+) -> None:
+    """Drive the skills of every seed, and show how that went, with a verdict."""
+    from wanderlust.evaluation.drive import evaluate_drive, verdict
+
+    result = evaluate_drive(run, bodies, steps, seed, engine, every)
+    for one in result["seeds"]:
+        found = one["metrics"]
+        title = f"{result['name']}, seed {one['seed']}: {bodies} bodies drive {steps:,} steps each"
+        table = Table("measure", Column("value, 95% interval over bodies", justify="right"), title=title)
+        table.title_justify = "left"
+        share = found["reached_share"]
+        table.add_row("goals tried", f"{found['goals']:,}")
+        table.add_row("goals reached", f"{share['mean']:.1%} ± {share['ci95']:.1%}")
+        for name, words in (("falls", "falls"), ("unrecovered_falls", "falls for good")):
+            rate = found[f"{name}_per_1000_steps"]
+            table.add_row(f"{words} per 1,000 steps", f"{rate['mean']:.2f} ± {rate['ci95']:.2f}")
+        recovered = found["recovered_share"]
+        table.add_row("falls recovered from", "nothing fell" if recovered is None else f"{recovered:.0%}")
+        for name, words in (("falls", "falls"), ("unrecovered_falls", "falls for good")):
+            table.add_row(f"median steps between {words}", _interval(found[f"steps_between_{name}"]))
+        console.print(table, soft_wrap=False)
+        console.print(
+            f"Goals lie within {result['range']:g} m. One is reached within {one['radius']:.2g} m, and missed after "
+            f"{one['steps_per_goal']} steps, {result['patience']:g} times what the straight way takes at the speed of "
+            f"random skills, {one['speed']:.2g} m a step. A body has fallen if {result['fallen']}; when it lay for "
+            f"{result['lost_after']} steps, it is put up again at the origin."
+        )
+        console.print(verdict(one))
+    console.print(f"result: {run.evaluation / 'drive.json'}")
+
+
+def _interval(found: dict[str, Any]) -> str:
+    """A median with its interval; what is not known is more than was looked at."""
+    median, low, high = (f"{found[k]:,.0f}" if found[k] is not None else "" for k in ("median", "low", "high"))
+    most = f"> {found['at_most']:,}"
+    return f"{median or most} ({low or most} to {high or most})" if low else most

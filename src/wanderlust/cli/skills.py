@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from tyro.conf import Positional, UseAppendAction, arg
 
-from wanderlust.cli.reports import EXIT_BROKEN, OnRun, refuse, report_evaluation, train_and_report
+from wanderlust.cli.reports import EXIT_BROKEN, OnRun, refuse, report_drive, report_evaluation, train_and_report
 from wanderlust.cli.studies import ITEMS
 from wanderlust.config import EngineName, flat, require_at_least
 from wanderlust.errors import UserError
@@ -91,17 +91,34 @@ class Evaluate(OnRun):
     For example:
       wanderlust evaluate runs/xyo --episodes 1000
       wanderlust evaluate zoo:ant                           `wanderlust list` shows the zoo
+      wanderlust evaluate zoo:ant-agile-10 --drive          how well the body can be sent about, and how often it falls
     """
 
     episodes: int = 200
     """Random-skill episodes per seed."""
     seed: int = 0
-    """Seed of the skills and starts that are tried."""
+    """Seed of the skills, goals and starts that are tried."""
+    drive: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Measure instead how well a walking body can be driven: many of them go zero-shot to random goals within 15 m, one
+    after the other."""
+    bodies: int = 32
+    """With --drive: how many bodies, side by side."""
+    steps: int = 10_000
+    """With --drive: control steps of each."""
+    skill_every: int = 1
+    """With --drive: steps between two choices of a skill."""
 
     def run(self, console: Console) -> int:
         require_at_least(1, "--episodes", self.episodes)
         if not 0 <= self.seed < 2**31:
             raise UserError(f"--seed is {self.seed}; it must be in [0, 2^31)")
+        given = [name for name in ("bodies", "steps", "skill_every") if getattr(self, name) != getattr(Evaluate, name)]
+        if self.drive:
+            report_drive(
+                console, self.opened(console), self.bodies, self.steps, self.seed, self.engine, self.skill_every
+            )
+            return 0
+        refuse(given, "without --drive nothing is driven")
         report_evaluation(console, self.opened(console), self.episodes, self.seed, self.engine)
         return 0
 
@@ -176,6 +193,30 @@ class Publish:
         folder, facts = publish(run, self.name, self.seed, self.zoo, self.replace)
         console.print(f"zoo:{self.name}: {facts['summary']}; {facts['bytes'] / 1e6:.2f} MB")
         console.print(f"card: {folder / 'card.md'}")
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Prune:
+    """Write a run without what only training needs, all of its seeds, to a new folder: small, to keep or to send.
+
+    What comes of it is a run that every command takes but discover --resume. For example:
+      wanderlust prune runs/fetch/fetch-push/lsd --out runs/small/fetch-push/lsd
+    """
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of the run; its newest checkpoint is taken."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """The new folder."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import api
+        from wanderlust.runs.prune import prune
+
+        facts = prune(api.Run.open(self.run_folder), self.out)
+        kept = ", ".join(f"{name} ({kind})" for name, kind in facts["stored"].items())
+        seeds = "1 seed" if facts["seeds"] == 1 else f"{facts['seeds']} seeds"
+        console.print(f"{self.out}: epoch {facts['epoch']}, {seeds}, {kept}; {facts['bytes'] / 1e6:.2f} MB")
         return 0
 
 

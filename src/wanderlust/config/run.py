@@ -109,6 +109,8 @@ class SacConfig:
     """Added to the reward of every step; for bodies that can fall."""
     position_scale: float = 1.0
     """What policy and critics see of the position is divided by this, on top of the fixed normalisation."""
+    policy_after: int = 0
+    """Gradient steps of the critics before the policy's first one, for a policy that is better than its new critics."""
 
     def __post_init__(self) -> None:
         require_widths("sac.hidden", self.hidden)
@@ -116,6 +118,7 @@ class SacConfig:
             require_positive(f"sac.{name}", getattr(self, name))
         require(0 <= self.discount < 1, f"sac.discount is {self.discount}; it must be in [0, 1)")
         require(self.alive_bonus >= 0, f"sac.alive_bonus is {self.alive_bonus}; it must be 0 or larger")
+        require_at_least(0, "sac.policy_after", self.policy_after)
         require(0 < self.target_step <= 1, f"sac.target_step is {self.target_step}; it must be in (0, 1]")
 
 

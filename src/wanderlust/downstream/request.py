@@ -7,13 +7,14 @@ from wanderlust.downstream.tasks import AnyTask, GoalTask
 from wanderlust.errors import UserError
 from wanderlust.methods import make_method
 from wanderlust.methods.skills import make_skills
+from wanderlust.registry import METHODS
 from wanderlust.runs.run import Run
 
 CONTROLLERS = {
     "zero-shot": "at every step the skill towards the goal, with no further training",
     "sac": "learns to choose continuous skills",
     "ppo": "learns to choose discrete skills",
-    "mppi": "plans over the skill dynamics of dads",
+    "mppi": "plans over skill dynamics, of methods that learn them",
     "random": "skills by chance",
 }
 LEARNING = ("sac", "ppo")
@@ -64,8 +65,9 @@ def check(request: Request, source: Run) -> None:
     if controller in ("zero-shot", "mppi") and not isinstance(task, GoalTask):
         raise UserError(f"--controller {controller} follows goals, and {task.name} has none: use --controller {learns}")
     if controller == "mppi" and not method.plans:
+        planners = ", ".join(name for name in METHODS.names() if METHODS.get(name).plans)
         raise UserError(
-            f"--controller mppi plans over the skill dynamics of dads; these skills are of {config.method.name}"
+            f"--controller mppi plans over skill dynamics, which {config.method.name} does not learn; known: {planners}"
         )
     if controller == "zero-shot" and method.goal_rule is None:
         instead = "mppi, which plans," if method.plans else learns

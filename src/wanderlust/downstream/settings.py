@@ -5,11 +5,11 @@
 
 import dataclasses
 
-from wanderlust.config import SacConfig, SkillConfig, require_at_least
+from wanderlust.config import SacConfig, require_at_least
 from wanderlust.envs.worlds.body import Body
 from wanderlust.envs.worlds.fetch import Fetch
 from wanderlust.errors import UserError
-from wanderlust.recipes.fetch import fetch_paper
+from wanderlust.recipes.fetch import laptop_sac, published_sac
 from wanderlust.registry import WORLDS
 from wanderlust.rl.ppo import PpoConfig
 
@@ -68,8 +68,6 @@ _SAC_FAST = dataclasses.replace(
 )
 """Without layer norm in the critics it learns several goals in a row late and forgets them again."""
 
-_SAC_FETCH = fetch_paper("fetch-push", "lsd", "", SkillConfig()).sac
-
 SETTINGS = {
     ("paper", "sac"): ControllerSetting(_SAC_PAPER, epochs=5000, episodes=10, steps=4, batch=0, log_every=50),
     ("paper", "ppo"): ControllerSetting(PpoConfig(), epochs=1000, episodes=64, steps=10, batch=256),
@@ -101,11 +99,13 @@ SETTINGS = {
 """Epochs are not in the paper; of its code's lineage, SAC's are."""
 
 FETCH_SETTINGS = {
-    ("paper", "sac"): ControllerSetting(_SAC_FETCH, epochs=500, episodes=16, steps=40, batch=256, collections=500)
+    ("paper", "sac"): ControllerSetting(published_sac(), epochs=500, episodes=16, steps=40, batch=256, collections=500),
+    ("laptop", "sac"): ControllerSetting(laptop_sac(), epochs=300, episodes=16, steps=40, batch=256, collections=300),
 }
 """Where they differ for the Fetch robot: the numbers of discovery, but 16 episodes an epoch (the appendix).
 
-How many epochs is not said there: as many episodes as discovery has, 8,000. All of them are kept, as in discovery.
+How many epochs is not said there: under `paper` as many episodes as discovery has, 8,000. All of them are kept, as in
+discovery.
 """
 
 RECIPES = tuple(dict.fromkeys(recipe for recipe, _ in SETTINGS))

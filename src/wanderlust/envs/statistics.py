@@ -6,17 +6,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Key
 
 from wanderlust.envs.base import World, WorldState
 from wanderlust.envs.engines.base import Engine
+from wanderlust.envs.unroll import RolloutStep, make_unroll
 from wanderlust.errors import UserError
 
 Statistics = tuple[tuple[float, ...], tuple[float, ...]]
 """Mean and standard deviation of every entry of an observation."""
 
 WORLDS = 1_000
-"""The most worlds that are stepped at a time. No state is kept, so this bounds the memory."""
+"""The most worlds that are stepped at a time."""
 
 
 def random_statistics(
@@ -40,9 +41,9 @@ def measure_statistics(
     roll_out = _random_rollouts(world, engine, action_dim, worlds, steps)
     found = [roll_out(jax.random.fold_in(jax.random.key(seed), i)) for i in range(batches)]
     engine.check()
-    means, variances = (np.concatenate(moments, dtype=np.float64) for moments in zip(*found, strict=True))
+    means, variances = (np.concatenate(moments) for moments in zip(*found, strict=True))
     if not np.all(np.isfinite(variances)):
-        raise UserError(f"a random policy moved {name} to where its state is not finite; try other seeds")
+        raise UserError(f"a random policy led {name} to where its state is not finite; try other seeds")
     mean = means.mean(axis=0)
     std = np.sqrt((variances + (means - mean) ** 2).mean(axis=0))  # all batches and steps weigh the same
     std[std == 0.0] = 1.0
@@ -63,39 +64,22 @@ def check_amounts(rollouts: int, steps: int, seed: int) -> None:
 def _random_rollouts(
     world: World, engine: Engine, action_dim: int, worlds: int, steps: int
 ) -> Callable[[Key[Array, ""]], tuple[Any, Any]]:
-    """Rollouts of a batch of worlds with random actions: mean and variance of every entry over them, after each step.
+    """Rollouts with random actions: mean and variance of every entry over a batch of worlds, after each step."""
 
-    They are one compiled program, or where the engine cannot be compiled a loop with the same draws.
-    """
+    def act(_: Any, state: WorldState, key: Key[Array, ""]) -> tuple[WorldState, WorldState, Array]:
+        return state, state, jax.random.uniform(key, (worlds, action_dim), jnp.float32, -1.0, 1.0)
 
-    def begin(key: Key[Array, ""]) -> WorldState:
-        return jax.vmap(world.initial)(jax.random.split(key, worlds))
+    def record(_: Any, before: Any, action: Any, after: WorldState, key: Any) -> tuple[WorldState, Array]:
+        return after, jax.vmap(world.observe)(after)
 
-    def act(key: Key[Array, ""]) -> Float[Array, "worlds action"]:
-        return jax.random.uniform(key, (worlds, action_dim), jnp.float32, -1.0, 1.0)
+    begin = jax.jit(lambda key: jax.vmap(world.initial)(jax.random.split(key, worlds)))
+    unroll = make_unroll(engine, RolloutStep(act, record), on_host=not engine.compiles)
+    unroll = jax.jit(unroll) if engine.compiles else unroll
 
-    def scanned(key: Key[Array, ""]) -> tuple[Any, Any]:
-        def step(state: WorldState, key: Key[Array, ""]) -> tuple[WorldState, tuple[Array, Array]]:
-            state = engine.step(state, act(key))
-            obs = jax.vmap(world.observe)(state)
-            return state, (obs.mean(axis=0), obs.var(axis=0))
-
+    def roll_out(key: Key[Array, ""]) -> tuple[Any, Any]:
         start, play = jax.random.split(key)
-        return jax.lax.scan(step, begin(start), jax.random.split(play, steps))[1]
+        obs = np.asarray(unroll((), begin(start), jax.random.split(play, steps))[1], np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller reports what is not finite
+            return obs.mean(axis=1), obs.var(axis=1)
 
-    if engine.compiles:
-        return jax.jit(scanned)
-    draw_start, draw_action, observe = jax.jit(begin), jax.jit(act), jax.jit(jax.vmap(world.observe))
-
-    def looped(key: Key[Array, ""]) -> tuple[Any, Any]:
-        start, play = jax.random.split(key)
-        state: WorldState = jax.device_get(draw_start(start))
-        means, variances = [], []
-        for step_key in jax.random.split(play, steps):
-            state = engine.step(state, jax.device_get(draw_action(step_key)))
-            obs = np.asarray(observe(state), np.float64)
-            means.append(obs.mean(axis=0))
-            variances.append(obs.var(axis=0))
-        return np.stack(means), np.stack(variances)
-
-    return looped
+    return roll_out

@@ -118,3 +118,16 @@ def summarise(values: NDArray[np.floating] | list[float]) -> Summary:
         return Summary(float(x.mean()), math.inf, math.inf, len(x))
     error = float(x.std(ddof=1) / math.sqrt(len(x)))
     return Summary(float(x.mean()), error, float(stdtrit(len(x) - 1, 0.975)) * error, len(x))
+
+
+def survival_median(times: NDArray[np.floating], ended: NDArray[np.bool_]) -> float:
+    """The median time to an event (Kaplan-Meier), where some were only seen not to have had it until then.
+
+    `ended` says which times led to the event. Infinite if half of them or more are not known to come to it.
+    """
+    share = 1.0
+    for time in np.unique(times[ended]):
+        share *= 1.0 - np.sum((times == time) & ended) / np.sum(times >= time)
+        if share <= 0.5:
+            return float(time)
+    return math.inf

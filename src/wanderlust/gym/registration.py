@@ -1,4 +1,4 @@
-"""The names of the tasks, and Gymnasium told of them. Light: it is what `import wanderlust` does at once."""
+"""The names of the tasks, registered with Gymnasium. Light: `import wanderlust` does this at once."""
 
 import gymnasium
 

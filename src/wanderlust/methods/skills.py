@@ -56,7 +56,7 @@ class ContinuousSkills:
         return skill
 
     def nearest(self, vector: Float[Array, " skill"]) -> Float[Array, " skill"]:
-        """The vector itself, or its direction alone: a policy that has known one length is lost at others."""
+        """The vector itself, or its direction alone: a policy that has known one length fails at others."""
         if not self.unit_length:
             return vector
         largest = jnp.max(jnp.abs(vector))

@@ -1,7 +1,7 @@
 """SMM: State Marginal Matching (Lee et al., 2019) towards a uniform distribution, as EDL explores with it.
 
 A few skills share the work of visiting everything: a state is worth more the more rarely it is visited, and the more
-clearly it belongs to one skill. How rarely is told by a variational autoencoder of (next state, skill): it has learned
+clearly it belongs to one skill. A variational autoencoder of (next state, skill) estimates how rarely: it has learned
 to rebuild what is visited often, and the squared error of what it rebuilds stands for -log p.
 """
 
@@ -31,7 +31,7 @@ class SmmConfig(MethodConfig):
 
     name: str = "smm"
     skill_weight: float = 1.0
-    """Of being told apart from other skills, in the reward."""
+    """Weight of telling skills apart, in the reward."""
     density_weight: float = 0.5
     """Of being rarely seen, in the reward."""
     density_learning_rate: float = 1e-3

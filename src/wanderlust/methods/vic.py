@@ -74,7 +74,7 @@ class Vic(EncoderMethod):
 
     @property
     def goal_rule(self) -> GoalRule:
-        """The difference itself is the guess of a continuous skill; discrete skills are told by its direction."""
+        """The difference itself is the guess of a continuous skill; discrete skills are recognised by its direction."""
         return "own" if isinstance(self.skills, ContinuousSkills) else "direction"
 
     def towards(

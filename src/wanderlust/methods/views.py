@@ -116,3 +116,21 @@ def with_position(
 ) -> Float[Array, "*batch obs"]:
     """The observation moved elsewhere, or its focus put elsewhere: the goal state of zero-shot goal following."""
     return obs.at[..., jnp.array(goal_entries(spec, position.shape[-1]))].set(position)
+
+
+NEAR = 15.0
+"""Metres at which `seen_from_body` puts goals that are farther away."""
+
+
+def seen_from_body(
+    spec: EnvSpec, obs: Float[Array, "worlds obs"], goal: Float[Array, "worlds xy"]
+) -> tuple[Float[Array, "worlds obs"], Float[Array, "worlds xy"]]:
+    """The observation as if the body stood at the origin, and the goal as seen from there, no farther than `NEAR`.
+
+    The floor is the same everywhere, but what was learned knows the places around the start best: with this a body can
+    be driven anywhere.
+    """
+    way = goal - obs[..., jnp.array(spec.groups["position"])]
+    length = jnp.linalg.norm(way, axis=-1, keepdims=True)
+    here = with_position(spec, obs, jnp.zeros_like(way))
+    return here, way * jnp.minimum(1.0, NEAR / jnp.maximum(length, 1e-6))

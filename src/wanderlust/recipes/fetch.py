@@ -4,9 +4,12 @@ import dataclasses
 from typing import Any
 
 from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config
+from wanderlust.recipes.sac import learning_rates
 from wanderlust.registry import WORLDS
 
 FETCHES = ("fetch-push", "fetch-slide", "fetch-pick-and-place")
+
+RATE = 1e-3
 
 REWARD_SCALE = {"lsd": 500.0, "ablation": 500.0, "diayn": 1500.0, "dads": 150.0}
 """The appendix's coefficients. The method's network sees metres, and a push moves an object by a centimetre or two."""
@@ -24,22 +27,13 @@ def fetch_paper(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
     with a step of 0.05, ReLU, a value beyond the time limit. Chosen: the discount as printed, where the code derives
     0.98 from 50 steps an episode. A replay of a million is never filled: this one holds all that is collected.
     """
-    rate, updates, epochs = 1e-3, 40, 4000
+    updates, epochs = 40, 4000
     config = WORLDS.get(env).configure(env)
     return RunConfig(
         env=config,
-        method=_method(name, view, hidden=(512, 512), learning_rate=rate),
+        method=_method(name, view, hidden=(512, 512), learning_rate=RATE),
         skills=skills,
-        sac=SacConfig(
-            policy_activation="relu",
-            policy_learning_rate=rate,
-            critic_learning_rate=rate,
-            alpha_learning_rate=rate,
-            discount=0.95,
-            **_alpha(name),
-            target_step=0.05,
-            time_limit_is_terminal=False,
-        ),
+        sac=published_sac(name),
         schedule=ScheduleConfig(
             epochs=epochs,
             worlds=2,
@@ -60,6 +54,18 @@ def fetch_paper(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
     )
 
 
+def published_sac(name: str = "lsd") -> SacConfig:
+    """SAC's part of it, for the reward of a method."""
+    return SacConfig(
+        policy_activation="relu",
+        **learning_rates(RATE),
+        discount=0.95,
+        **_alpha(name),
+        target_step=0.05,
+        time_limit_is_terminal=False,
+    )
+
+
 def fetch_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """20 minutes of two cores: as many steps of the environment, 32 episodes at a time, and narrower networks."""
     paper, unit, updates, epochs = fetch_paper(env, name, view, skills), _UNIT.get(name, 1.0), 128, 400
@@ -67,14 +73,7 @@ def fetch_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> Run
     return dataclasses.replace(
         paper,
         method=dataclasses.replace(paper.method, hidden=(128, 128), reward_scale=scale),
-        sac=dataclasses.replace(
-            paper.sac,
-            hidden=(256, 256),
-            alpha=paper.sac.alpha / unit,
-            target_update="step",
-            target_step=0.01,
-            critic_layer_norm=True,
-        ),
+        sac=laptop_sac(name),
         schedule=dataclasses.replace(
             paper.schedule,
             epochs=epochs,
@@ -91,8 +90,21 @@ def fetch_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> Run
     )
 
 
+def laptop_sac(name: str = "lsd") -> SacConfig:
+    """SAC's part of it, in the units of a method's reward."""
+    paper = published_sac(name)
+    return dataclasses.replace(
+        paper,
+        hidden=(256, 256),
+        alpha=paper.alpha / _UNIT.get(name, 1.0),
+        target_update="step",
+        target_step=0.01,
+        critic_layer_norm=True,
+    )
+
+
 def fetch_fast(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
-    """A machine of many cores: the engine `c` is the only one that has these worlds. More episodes, wider networks."""
+    """A machine of many cores, on the engine `c`: more episodes, wider networks. `warp` has these worlds, too."""
     laptop, updates = fetch_laptop(env, name, view, skills), 256
     return dataclasses.replace(
         laptop,

@@ -4,6 +4,7 @@ Haarnoja et al. 2018: "Soft Actor-Critic Algorithms and Applications" (equations
 """
 
 import dataclasses
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -112,8 +113,11 @@ class Sac:
         state = state._replace(critics=critics, critic_opt=critic_opt)
 
         (_, entropy), grads = jax.value_and_grad(self.policy_loss, has_aux=True)(state.policy, state, batch, policy_key)
-        policy, policy_opt = descend(optax.adam(c.policy_learning_rate), grads, state.policy_opt, state.policy)
-        state = state._replace(policy=policy, policy_opt=policy_opt)
+        learned = descend(optax.adam(c.policy_learning_rate), grads, state.policy_opt, state.policy)
+        if c.policy_after:
+            waits = state.critic_opt[0].count <= c.policy_after
+            learned = jax.tree.map(partial(jnp.where, waits), (state.policy, state.policy_opt), learned)
+        state = state._replace(policy=learned[0], policy_opt=learned[1])
 
         if c.learn_alpha:
             grad = jax.grad(self.alpha_loss)(state.log_alpha, entropy)

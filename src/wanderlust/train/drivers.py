@@ -14,9 +14,10 @@ from jaxtyping import Array, Int
 
 from wanderlust.envs.devices import has_gpu
 from wanderlust.envs.spec import Transition
+from wanderlust.envs.unroll import Unroll, make_unroll
 from wanderlust.methods.base import Metrics
 from wanderlust.train.autoreset import Diverged, EnvState, where_worlds
-from wanderlust.train.rollout import Collecting, EpochKeys, Unroll, collection_step, draw_epoch_keys, make_unroll
+from wanderlust.train.rollout import Collecting, EpochKeys, collection_step, draw_epoch_keys
 from wanderlust.train.state import Setup, TrainState, behaviour_policy, fresh_worlds
 from wanderlust.train.update import learn_all
 

@@ -40,9 +40,9 @@ def update_states(parts: Setup, states: States, batches: tuple[Transition, ...])
     """One gradient step of every network, each from its own batch."""
     updated, metrics = [], {}
     for one, state, batch in zip(parts.rewards, states, batches, strict=True):
-        after, told = one.method.update(state, one.view.transition_for_method(batch))
+        after, found = one.method.update(state, one.view.transition_for_method(batch))
         updated.append(after)
-        metrics.update(told)
+        metrics.update(found)
     return tuple(updated), metrics
 
 

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from wanderlust import train
@@ -91,7 +92,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             if looks:
                 what = f"playing {PROBE_EPISODES} random skills, and compiling that"
                 skill_policy = train.skill_policy(parts, state.learner)
-                with nullcontext() if looked else _told(line, what):
+                with nullcontext() if looked else _timed(line, what):
                     covered = [coverage(x[..., position], side) for x in np.asarray(probe(skill_policy).obs)]
                 parts.engine.check()
                 looked = True
@@ -144,10 +145,10 @@ def _prepare(line: Progress, parts: train.Setup, advance: train.Driver, state: t
     """
     _say(line, describe_engine(parts.config.env, parts.config.engine, "as configured"))  # by a recipe, a file, a flag
     if isinstance(parts.engine, WarpEngine):
-        with _told(line, "loading the physics kernels (a minute the first time on this machine)"):
+        with _timed(line, "loading the physics kernels (a minute the first time on this machine)"):
             for worlds in (parts.config.schedule.worlds, PROBE_EPISODES):
                 parts.engine.prepare(worlds * parts.config.seeds)
-    with _told(line, "compiling the training program, or fetching it from the cache"):
+    with _timed(line, "compiling the training program, or fetching it from the cache"):
         state, _ = jax.block_until_ready(advance(state, 0))
     needed, room = memory.count(parts, PROBE_EPISODES, advance.working_bytes), memory.room(parts)
     _say(line, f"memory: {needed}; {room}")
@@ -161,7 +162,7 @@ def _say(line: Progress, text: str) -> None:
 
 
 @contextmanager
-def _told(line: Progress, what: str) -> Iterator[None]:
+def _timed(line: Progress, what: str) -> Iterator[None]:
     """Say what is being waited for, and afterwards how long it took."""
     line.note(what)
     began = time.monotonic()
@@ -218,17 +219,30 @@ def resolve_engine(config: RunConfig, driver_follows: bool = True) -> RunConfig:
     return dataclasses.replace(config, engine=engine, driver=driver)
 
 
-def start(config: RunConfig, out: Path | str | None, begin_with: Path | str | None = None) -> Run:
-    """Make the folder of a new run; it may begin with what another one has learned."""
+Used = Callable[[], tuple[int, Any]]
+"""The epoch that an entry of the zoo was taken from, and what it keeps for use (`runs/learned.py`)."""
+
+
+def start(
+    config: RunConfig, out: Path | str | None, begin_with: Path | str | Run | None = None, used: Used | None = None
+) -> Run:
+    """Make the folder of a new run; it may begin with what another one has learned.
+
+    An entry of the zoo, of which `used` reads what there is, has no critics and no optimisers: those are new.
+    """
     config = checked(config)
     if begin_with is None:
         return Run.create(out or default_folder(config), config)
-    other, parts = Run.open(begin_with), _assemble(config)
+    other, parts = begin_with if isinstance(begin_with, Run) else Run.open(begin_with), _assemble(config)
     _check_alike(other, config)
     try:
-        epoch, learner = other.load(jax.eval_shape(lambda: train.init(parts)).learner, part="learner", own=False)
+        if used is None:
+            epoch, learner = other.load(jax.eval_shape(lambda: train.init(parts)).learner, part="learner", own=False)
+        else:
+            epoch, learned = used()
+            learner = _with_new_critics(train.init(parts).learner, learned)
     except UserError as error:
-        raise UserError(f"--begin-with {begin_with}: {error}") from None
+        raise UserError(f"--begin-with {other}: {error}") from None
 
     def fill(run: Run) -> None:
         run.save(0, train.to_save(train.init(parts)._replace(learner=learner)))
@@ -237,13 +251,22 @@ def start(config: RunConfig, out: Path | str | None, begin_with: Path | str | No
     return Run.create(out or default_folder(config), config, fill)
 
 
+def _with_new_critics(fresh: train.Learner, learned: Any) -> train.Learner:
+    """A learner at its start, but for the policy and what the method has for use."""
+    mine, theirs = (jax.tree.map(jnp.shape, method._asdict()) for method in (fresh.method, learned.method))
+    same = {name: getattr(learned.method, name) for name in mine if mine[name] == theirs[name]}
+    return fresh._replace(sac=fresh.sac._replace(policy=learned.policy), method=fresh.method._replace(**same))
+
+
 def _check_alike(other: Run, config: RunConfig) -> None:
     """Refuse to begin with what was learned of something else."""
     if isinstance(config.method, StagedConfig):
         raise UserError(f"--begin-with is for methods of one stage; {config.method} begins with a stage of its own")
 
     def what(config: RunConfig) -> dict[str, str]:
-        named = {"environment": config.env.name, "method": config.rewards, "skills": config.skills}
+        view = config.method.view.removesuffix("o")  # zeroes for the policy: the networks are alike
+        method = dataclasses.replace(config, method=dataclasses.replace(config.method, view=view)).rewards
+        named = {"environment": config.env.name, "method": method, "skills": config.skills}
         return {name: str(value) for name, value in (named | {"seeds": config.seeds}).items()}
 
     theirs, ours = what(other.config), what(config)

@@ -11,9 +11,10 @@ from jaxtyping import Array, Float, Key
 from wanderlust.envs import Engine, World
 from wanderlust.envs.base import sane
 from wanderlust.envs.spec import Rollout
+from wanderlust.envs.unroll import RolloutStep, make_unroll
 from wanderlust.methods.skills import Commands
 from wanderlust.train.autoreset import where_worlds
-from wanderlust.train.rollout import RolloutStep, command_actions, make_unroll, set_subgoals
+from wanderlust.train.rollout import command_actions, set_subgoals
 from wanderlust.train.state import Setup
 
 SkillRollout = Callable[[Any, Float[Array, "seeds worlds skill"], Key[Array, " seeds"]], Rollout]

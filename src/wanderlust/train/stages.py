@@ -20,12 +20,13 @@ from rich.console import Console
 
 from wanderlust import train
 from wanderlust.config import RunConfig, StagedConfig
-from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.methods.base import FirstStage
 from wanderlust.registry import METHODS
 from wanderlust.report.plots import draw_run
 from wanderlust.report.progress import progress
+from wanderlust.runs import zoo
+from wanderlust.runs.learned import load_learner
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import PREFIX
 from wanderlust.train import loop
@@ -88,10 +89,11 @@ def _share(first: RunConfig, last: RunConfig, done: int = 0) -> float:
 
 def start(config: RunConfig, out: Path | str | None = None, begin_with: Path | str | None = None) -> Run:
     """Make the folder of a new run, unless one of its stages cannot be; it may begin with what another has learned."""
-    if str(begin_with).startswith(PREFIX):
-        raise UserError(f"--begin-with {begin_with}: zoo entries keep no critics to go on with; name a run's folder")
     if (first := earlier(config)) is not None:
         loop.checked(first)
+    if str(begin_with).startswith(PREFIX):
+        entry = zoo.open_run(str(begin_with))
+        return loop.start(config, out, entry, lambda: load_learner(entry, train.assemble(config)))
     return loop.start(config, out, begin_with)
 
 

@@ -21,9 +21,10 @@ from wanderlust.downstream import episodes
 from wanderlust.downstream.episodes import OptionState
 from wanderlust.downstream.tasks import Task
 from wanderlust.envs import Engine, World, make_engine
+from wanderlust.envs.unroll import RolloutStep, make_unroll
 from wanderlust.runs.learned import Learned
 from wanderlust.train import Setup
-from wanderlust.train.rollout import RolloutStep, by_seed, make_unroll
+from wanderlust.train.rollout import by_seed
 
 
 @dataclasses.dataclass(frozen=True)

@@ -98,8 +98,8 @@ class WarpEngine(Engine):
     @functools.cached_property
     def _outputs(self) -> dict[str, int]:
         """What a step changes, and what it senses."""
-        moved = {name: size for name, size in self._sizes.items() if not name.startswith("mocap")}
-        return {**moved, **({"sensordata": self._model.nsensordata} if self._model.nsensordata else {})}
+        sizes = {name: size for name, size in self._sizes.items() if not name.startswith("mocap")}
+        return {**sizes, **({"sensordata": self._model.nsensordata} if self._model.nsensordata else {})}
 
     @functools.cached_property
     def _callable(self) -> Any:

@@ -11,16 +11,23 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
+from numpy.typing import NDArray
 
 from wanderlust.config import EnvConfig
 from wanderlust.envs.base import Capacity, WorldState
 from wanderlust.envs.engines.mujoco_c import CEngine
 from wanderlust.envs.mjcf import compiled, physics_of, set_physics
+from wanderlust.envs.poses import random_poses
 from wanderlust.envs.spec import EnvSpec, Groups
 from wanderlust.envs.statistics import Statistics, measure_statistics
+from wanderlust.errors import UserError
 
 SENSED_STARTS = 1024
 """Starts whose sensors MuJoCo has read beforehand; episodes of a world with sensors begin at one of them."""
+POSES = 2048
+"""Poses from which `env.start_pose` draws, if it is not `model`."""
+FEWEST_POSES = 64
+"""Fewer than these, of four times as many draws as `POSES`, are refused."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +38,17 @@ class BodyConfig(EnvConfig):
     """`stock` keeps the solver the model file asks for: PGS for Humanoid, which only the engine `c` has."""
     cone: Literal["stock", "elliptic"] = "stock"
     """Friction cones: `stock` keeps the model file's, `elliptic` makes the engines agree to rounding."""
+    start_pose: Literal["model", "any", "mixed"] = "model"
+    """Episodes start in the model file's pose, give or take the world's noise; or in `any`: turned anyhow, joints
+    anywhere within their ranges, just above the floor; or `mixed`, half and half. Tasks and evaluation always start
+    in the model's."""
+    start_range: float = 0.0
+    """Episodes start uniformly within this many metres of the origin, along each axis of the plane."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.start_range <= 1e4:
+            raise UserError(f"env.start_range is {self.start_range}; it must be in [0, 1e4]")
 
 
 class Twin(NamedTuple):
@@ -59,8 +77,10 @@ class Body(abc.ABC):
     """Names of observation entries, at least `position`: the plane (or line) that is drawn and counted in bins."""
     bin: ClassVar[float] = 1.0
     """Side of these bins."""
+    fall: ClassVar[str] = "its own upward axis points below the horizon"
+    """What `fallen` looks for, in words."""
     goal_radius: ClassVar[float] = 1.0
-    """How near a place `wanderlust reach` counts as there, unless it is told otherwise."""
+    """How near a place counts as reached in `wanderlust reach`, unless its `--radius` says otherwise."""
     example_goals: ClassVar[tuple[tuple[float, ...], ...]] = ((12.0, 4.0), (-5.0, 9.0))
     """Places to try `wanderlust reach` with."""
     focus: ClassVar[str] = ""
@@ -103,7 +123,7 @@ class Body(abc.ABC):
 
     @property
     def spec(self) -> EnvSpec:
-        mean, std = self.statistics or _measured(self)
+        mean, std = self.statistics or _measured(self.from_origin())
         return EnvSpec(
             name=self.config.name,
             obs_dim=len(mean),
@@ -142,10 +162,23 @@ class Body(abc.ABC):
             pushed = jax.random.normal(velocity_key, (model.nv,))
         else:
             pushed = jax.random.uniform(velocity_key, (model.nv,), minval=-1.0, maxval=1.0)
-        qpos = jnp.asarray(model.qpos0, jnp.float32) + self.position_noise * moved
+        qpos = self._placed(jnp.asarray(model.qpos0, jnp.float32) + self.position_noise * moved, key)
         rest = physics_of(model, mujoco.MjData(model)).astype(np.float32)
         after = rest[1 + model.nq + model.nv :]
         return jnp.concatenate([rest[:1], qpos, self.velocity_noise * pushed, after])
+
+    def _placed(self, qpos: Float[Array, " nq"], key: Key[Array, ""]) -> Float[Array, " nq"]:
+        """The pose of the model or another one, and somewhere else, as the configuration has it."""
+        pose, reach = self.config.start_pose, self.config.start_range
+        which, share, place = (jax.random.fold_in(key, n) for n in (1, 2, 3))
+        if pose != "model":
+            poses = jnp.asarray(_poses(self), jnp.float32)
+            drawn = poses[jax.random.randint(which, (), 0, len(poses))]
+            qpos = drawn if pose == "any" else jnp.where(jax.random.bernoulli(share), drawn, qpos)
+        if reach:
+            at = jnp.array(self.groups["position"])
+            qpos = qpos.at[at].add(jax.random.uniform(place, at.shape, minval=-reach, maxval=reach))
+        return qpos
 
     def observe(self, state: WorldState) -> Float[Array, " obs"]:
         """Of one world, or of a batch in NumPy (`gym/vector.py`)."""
@@ -157,8 +190,19 @@ class Body(abc.ABC):
     def terminated(self, state: WorldState) -> Bool[Array, ""]:
         return jnp.zeros(state.physics.shape[:-1], bool)
 
+    def fallen(self, state: WorldState) -> Bool[Array, ""]:
+        """Whether the body's own upward axis points below the horizon. A body without an orientation never falls."""
+        obs, entries = self.observe(state), self.groups.get("orientation", ())
+        turned = obs[..., jnp.array(entries, int)]
+        if len(entries) == 4:
+            return turned[..., 0] ** 2 + turned[..., 3] ** 2 < turned[..., 1] ** 2 + turned[..., 2] ** 2
+        return jnp.cos(turned).sum(axis=-1) < 0 if entries else jnp.zeros(obs.shape[:-1], bool)
+
     def from_origin(self) -> "Body":
-        return self  # bodies start at their model's own place, give or take the noise
+        """Bodies start at their model's own place and in its pose, give or take the noise."""
+        if self.config.start_pose == "model" and not self.config.start_range:
+            return self
+        return dataclasses.replace(self, config=dataclasses.replace(self.config, start_pose="model", start_range=0.0))
 
 
 def _specified(world: Body) -> mujoco.MjSpec:
@@ -188,6 +232,26 @@ def _model_for_c(world: Body) -> mujoco.MjModel:
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
     world.speed_up(spec)
     return compiled(spec)
+
+
+@functools.cache
+def _poses(world: Body) -> NDArray[np.float64]:
+    """Poses in which nothing is in the floor and no episode is over at once."""
+    model, draw = world.model, np.random.default_rng(0)
+    rest = physics_of(model, mujoco.MjData(model))
+    found: list[Any] = []
+    for _ in range(4):
+        poses = random_poses(model, POSES, draw)
+        physics: Any = np.tile(rest, (len(poses), 1))
+        physics[:, 1 : 1 + model.nq] = poses
+        with jax.ensure_compile_time_eval():
+            over = np.asarray(world.terminated(WorldState(physics, physics[:, :0])))
+        found.extend(poses[~over])
+        if len(found) >= POSES:
+            break
+    if len(found) < FEWEST_POSES:
+        raise UserError(f"{world.config.name} ends at once in nearly every pose: leave env.start_pose as it is, model")
+    return np.array(found[:POSES])
 
 
 @functools.cache

@@ -30,6 +30,7 @@ from wanderlust.envs.mjcf import compiled, open_robotics, physics_of, set_physic
 from wanderlust.envs.rotations import euler_of, matrix_of
 from wanderlust.envs.spec import Groups
 from wanderlust.envs.worlds.body import Body, BodyConfig
+from wanderlust.errors import require
 
 REACH = 0.05
 """Metres that an action of 1 moves the mocap body by."""
@@ -57,6 +58,13 @@ class FetchConfig(BodyConfig):
     physics: Literal["old", "modern"] = "old"
     """`old` moves the hand as the paper's simulator did (MuJoCo before 3.0); `modern` as MuJoCo and Gymnasium-Robotics
     do today."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fixed = self.start_pose == "model" and not self.start_range
+        require(
+            fixed, "env.start_pose and env.start_range are for bodies that walk: Fetch's arm starts as its task has it"
+        )
 
 
 class Setting(NamedTuple):

@@ -40,6 +40,7 @@ class Humanoid(Body):
     episode_length = 1000
     option_length = 125
     groups = Groups(position=(0, 1), orientation=(3, 4, 5, 6))
+    fall = "its torso is lower than 1 m or higher than 2 m, which ends episodes"
     position_noise, velocity_noise = 0.01, 0.01
     statistics = (MEAN, STD)
     capacity = Capacity(contacts=32, rows=120)  # 19 and 76 in the worst case that tests/envs/test_engines.py finds
@@ -56,6 +57,9 @@ class Humanoid(Body):
 
     def speed_up(self, spec: mujoco.MjSpec) -> None:
         drop_islands(spec)
+
+    def fallen(self, state: WorldState) -> Bool[Array, ""]:
+        return self.terminated(state)
 
     def terminated(self, state: WorldState) -> Bool[Array, ""]:
         height = state.physics[..., 3]

@@ -1,6 +1,6 @@
 """Which goals of AntMultiGoals are reached, zero-shot: by how far away they are, and by how much they lie behind.
 
-python benchmarks/lost_goals.py OUT.json zoo:NAME [EPISODES]
+python benchmarks/missed_goals.py OUT.json zoo:NAME [EPISODES]
 
 The angle is that between the way to a goal and the way the body goes when the goal is called; for a body that stands,
 as before its first goal, there is none.
@@ -84,7 +84,7 @@ def main(out: Path, name: str, episodes: int = 200) -> None:
         steps = int(valid[:, n].sum())
         goals += goals_of(seen[:steps, n, :2], seen[:steps, n, -2:], reward[:steps, n])
     table = {
-        "command": f"python benchmarks/lost_goals.py {out.name} {name} {episodes}",
+        "command": f"python benchmarks/missed_goals.py {out.name} {name} {episodes}",
         "commit": commit(),
         "device": {"kind": processor(), "cpu_cores": devices.cores()},
         "engine": "c",
