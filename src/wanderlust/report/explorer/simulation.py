@@ -40,6 +40,8 @@ class Simulation:
         self.goals: collections.deque[tuple[float, ...]] = collections.deque()
         self.trail: collections.deque[Footprint] = collections.deque(maxlen=TRAIL)
         self.state: WorldState
+        self._command: NDArray[np.float32] | None = None
+        self._decided = 0
         self.skill = skills.sample(1, seed)[0]
         self.reset()
         self.use(skills)
@@ -63,8 +65,8 @@ class Simulation:
         self.state = self.mechanics.start(int(self._draws.integers(2**31)))
         self.goals.clear()
         self.trail.clear()
+        self._command = None
         self.seconds, self.steps, self._lies, self.reached, self._holds = 0.0, 0, 0.0, 0, False
-        self._command: NDArray[np.float32] | None = None
         self._look()
         self._begin_here()
 
