@@ -230,7 +230,7 @@ def draw(results: Facts, rows: Mapping[str, Facts]) -> bytes:
         episodes = [point["epoch"] * setting["episodes"] for point in row["curve"]]
         show_mean(axes, episodes, [point["return"] for point in row["curve"]], colour, name)
         axes.lines[-1].set_linestyle("--" if bonus else "-")
-    highest = max(max(line.get_ydata()) for line in axes.lines)
+    highest = max(sum(point["return"]) / len(point["return"]) for row in rows.values() for point in row["curve"])
     if LINE in rows:
         found, last = rows[LINE]["metrics"], setting["epochs"] * setting["episodes"]
         for measure, style, label in (
