@@ -12,6 +12,8 @@ import pytest
 FLAGS = (
     "--no-sandbox", "--use-gl=angle", "--use-angle=gl-egl", "--ignore-gpu-blocklist", "--disable-quic",
     "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-renderer-backgrounding", "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
 )  # fmt: skip
 """Mesa renders; without it, `WANDERLUST_CHROMIUM_FLAGS="--use-angle=swiftshader --enable-unsafe-swiftshader"`."""
 
@@ -44,7 +46,8 @@ def browser() -> Iterator[Any]:
 
 def frames(page: Any, count: int) -> None:
     """Wait until the page has drawn so many frames."""
-    page.evaluate("n => new Promise(ok => {const f = () => n-- > 0 ? requestAnimationFrame(f) : ok(); f()})", count)
+    page.evaluate("n => {window.left = n; const f = () => window.left-- > 0 && requestAnimationFrame(f); f()}", count)
+    page.wait_for_function("window.left < 0", polling=100, timeout=180_000)
 
 
 def pixel(page: Any, camera: Any, place: Any) -> tuple[float, float]:

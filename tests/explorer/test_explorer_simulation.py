@@ -145,6 +145,25 @@ def test_other_skills_of_the_same_body_go_on_from_where_it_is():
         simulation.use(wanderlust.load(trained()))
 
 
+def test_far_from_the_start_a_body_is_driven_as_it_is_there():
+    """A skill sees the place where it was picked as its start, and goals are seen from the body."""
+    near, far = ant_simulation(), ant_simulation()
+    far.state = near.state._replace(physics=np.array(near.state.physics))
+    far.state.physics[0, 1:3] += (400.0, -300.0)
+    far._look()
+    skill = np.array([1.0, 0.5], np.float32)
+    for simulation in (near, far):
+        simulation.pick(skill)
+    assert np.allclose(near._act(), far._act(), atol=1e-3)
+    for simulation, start in ((near, (0.0, 0.0)), (far, (400.0, -300.0))):
+        simulation.go_to((start[0] + 8.0, start[1] + 2.0))
+        simulation._choose()
+    assert np.allclose(near.skill, far.skill, atol=1e-2) and np.allclose(near._act(), far._act(), atol=1e-2)
+    arm = mechanics_of("fetch-push")
+    obs = arm.look(arm.start(0)).obs[0]
+    assert arm.seen_from(obs, np.ones(2, np.float32)) is obs  # an object on a table is where it is
+
+
 def test_paths_and_the_map_are_of_what_the_skills_do():
     paths = ant_paths()
     assert paths.place.shape == (201, 12, 3) and paths.skill.shape == (12, 2)
@@ -198,19 +217,19 @@ def test_of_an_arm_the_object_is_what_counts():
         pushed = mechanics.step(pushed, np.zeros((1, 4), np.float32))
     after = mechanics.look(pushed)[0][0].copy()
     assert after[3] - obs[3] > 0.01 and abs(after[4] - obs[4]) < 0.01
+    seen = mechanics.look(state)
+    assert not mechanics.down(seen)
     after[5] -= 0.3
-    assert mechanics.fallen(after, False) and not mechanics.fallen(obs, False)
+    assert mechanics.down(seen._replace(obs=after[None]))
 
 
 def test_a_humanoid_that_the_world_calls_fallen_is():
     mechanics = mechanics_of("humanoid")
     state = mechanics.start(0)
-    obs, ended = mechanics.look(state)
-    assert not mechanics.fallen(obs[0], bool(ended[0]))
+    assert not mechanics.down(mechanics.look(state))
     physics = np.array(state.physics)
     physics[0, 3] = 0.3
-    obs, ended = mechanics.look(state._replace(physics=physics))
-    assert mechanics.fallen(obs[0], bool(ended[0]))
+    assert mechanics.down(mechanics.look(state._replace(physics=physics)))
     up = mechanics.put_up(state._replace(physics=physics), seed=0)
     assert up.physics[0, 3] == pytest.approx(1.4, abs=0.02)
 
@@ -221,7 +240,6 @@ def test_a_body_on_a_line_keeps_its_place_when_it_is_put_up():
     physics = np.array(mechanics.start(0).physics)
     physics[0, 1], physics[0, 3] = 7.0, np.pi
     state = mechanics.start(0)._replace(physics=physics)
-    obs, _ = mechanics.look(state)
-    assert mechanics.fallen(obs[0], False)
+    assert mechanics.down(mechanics.look(state))
     up = mechanics.put_up(state, seed=1)
     assert up.physics[0, 1] == pytest.approx(7.0) and abs(up.physics[0, 3]) < 0.2

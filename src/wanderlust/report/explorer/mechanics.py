@@ -1,5 +1,6 @@
 """What can be done to a body from outside: start, step, push, put up, look where it is. No viewer, no skills."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,13 +12,11 @@ from wanderlust.envs import MujocoWorld, World, WorldState, make_engine
 from wanderlust.envs.base import sane
 from wanderlust.envs.mjcf import set_physics
 from wanderlust.errors import UserError
-from wanderlust.methods.views import goal_entries
+from wanderlust.methods.views import goal_entries, seen_from_body
 from wanderlust.report.explorer.geometry import floor_of
 
 STEP_SECONDS = 0.2
 """What a control step lasts in a world whose dynamics know no time."""
-ON_ITS_BACK = -0.3
-"""Cosine of the tilt, against the start, beyond which a body counts as fallen."""
 DROPPED = 0.1
 """Metres by which an object may sink below its start before it counts as dropped."""
 
@@ -34,6 +33,16 @@ class Root(NamedTuple):
     """First entry of a free joint's quaternion."""
 
 
+class Seen(NamedTuple):
+    """What there is to see of a batch of states."""
+
+    obs: NDArray[np.float32]
+    ended: NDArray[np.bool_]
+    """The world would end the episode here."""
+    fallen: NDArray[np.bool_]
+    """The world says that the body has fallen."""
+
+
 class Mechanics:
     """One body in its world, stepped by the engine `c` on the calling thread, or by its own formula."""
 
@@ -48,11 +57,12 @@ class Mechanics:
         self._data = None if self.model is None else mujoco.MjData(self.model)
         self._root = None if self.model is None else find_root(self.model)
         self._step = jax.jit(self.engine.step) if self.engine.compiles else self.engine.step
-        self._look = jax.jit(
-            lambda state: (jax.vmap(self.world.observe)(state), jax.vmap(self.world.terminated)(state))
-        )
+        fallen = getattr(self.world, "fallen", self.world.terminated)
+        every = (self.world.observe, self.world.terminated, fallen)
+        self._look = jax.jit(lambda state: tuple(jax.vmap(function)(state) for function in every))
+        self._from_body = jax.jit(partial(seen_from_body, self.spec))
         self._initial = jax.jit(jax.vmap(self.world.initial))
-        self._first = self.look(self.start(0))[0][0]
+        self._first = self.look(self.start(0)).obs[0]
         self.ground = self._ground()
         """Height on which paths and goals are drawn."""
 
@@ -69,10 +79,9 @@ class Mechanics:
         after: WorldState = jax.device_get(self._step(state, chosen))
         return after
 
-    def look(self, state: WorldState) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """What is observed, and whether the world would end the episode here."""
-        obs, ended = jax.device_get(self._look(state))
-        return obs, ended
+    def look(self, state: WorldState) -> Seen:
+        """What there is to see of a batch of states."""
+        return Seen(*jax.device_get(self._look(state)))
 
     def broken(self, state: WorldState) -> bool:
         """Whether the physics is no longer a number."""
@@ -104,17 +113,43 @@ class Mechanics:
         entries = list(goal_entries(self.spec, len(goal)))
         return float(np.linalg.norm(obs[entries] - np.asarray(goal)))
 
-    def fallen(self, obs: NDArray[np.float32], ended: bool) -> bool:
-        """Whether it lies on its back, or the world says that it fell; for an object, whether it was dropped."""
+    def down(self, seen: Seen) -> bool:
+        """Whether the body of a batch of one has fallen; of an arm, whether the object was dropped."""
         focus = self.spec.groups.get(self.spec.focus, ())
         if len(focus) == 3:
-            return bool(obs[focus[2]] < self._first[focus[2]] - DROPPED)
-        entries = list(self.spec.groups.get("orientation", ()))
-        if len(entries) == 4:
-            tilt = float(_up(obs[entries]) @ _up(self._first[entries]))
-        else:
-            tilt = float(np.cos(obs[entries[0]] - self._first[entries[0]])) if len(entries) == 1 else 1.0
-        return bool(ended or tilt < ON_ITS_BACK)
+            return bool(seen.obs[0, focus[2]] < self._first[focus[2]] - DROPPED)
+        return bool(seen.ended[0] or seen.fallen[0])
+
+    # --- what a policy should see --------------------------------------------------------------------------------
+
+    @property
+    def walks(self) -> bool:
+        """Whether it is a body that gets about, to which all places on the floor are alike."""
+        return self.model is not None and not self.carries_object
+
+    def position(self, obs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Where observations [..., obs] say that the body is, on the plane or line."""
+        return obs[..., list(self.spec.groups["position"])]
+
+    def seen_from(self, obs: NDArray[np.float32], anchor: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Observations as if a walking body had started at another place than the origin."""
+        if not self.walks:
+            return obs
+        moved = obs.copy()
+        moved[..., list(self.spec.groups["position"])] -= anchor
+        return moved
+
+    def seen_on_the_way(
+        self, obs: NDArray[np.float32], goal: tuple[float, ...]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """An observation and a goal as if a walking body stood at the origin, as `evaluate --drive` has it."""
+        there = np.array(goal, np.float32)
+        if not self.walks:
+            return obs, there
+        here, way = jax.device_get(self._from_body(obs[None], there[None]))
+        return here[0], way[0]
+
+    # --- where things are ----------------------------------------------------------------------------------------
 
     def poses(self, state: WorldState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Positions and rotations of all bodies of the model in a state of one world."""
@@ -216,12 +251,6 @@ def require_drawable(world: World) -> None:
     """Refuse what cannot be shown: a world without MuJoCo physics that is no point on the plane."""
     if not isinstance(world, MujocoWorld) and len(world.spec.groups["position"]) != 2:
         raise UserError(f"{world.spec.name} has no MuJoCo model: the explorer has nothing to draw")
-
-
-def _up(quaternion: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Where the z axis of a rotated body points."""
-    w, x, y, z = np.asarray(quaternion, np.float64) / max(float(np.linalg.norm(quaternion)), 1e-9)
-    return np.array([2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)])
 
 
 def _turned_to(upright: NDArray[np.float32], seen: NDArray[np.float32]) -> NDArray[np.float64]:

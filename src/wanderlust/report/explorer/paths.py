@@ -50,16 +50,18 @@ def random_paths(
     state = mechanics.start(seed) if start is None else start
     alike: Any = [np.repeat(part, len(z), axis=0) for part in state]
     state = WorldState(*alike)
-    (obs, _), command = mechanics.look(state), z
+    obs, command = mechanics.look(state).obs, z
+    anchor = mechanics.position(obs)
     last, alive, places = obs, np.ones(len(z), bool), [mechanics.place(obs)]
     for step in range(min(mechanics.spec.episode_length, LONGEST)):
+        seen = mechanics.seen_from(obs, anchor)
         if skills.decides_every:
-            command = skills.decide(obs, z) if step % skills.decides_every == 0 else command
-            action = skills.follow(obs, command)
+            command = skills.decide(seen, z) if step % skills.decides_every == 0 else command
+            action = skills.follow(seen, command)
         else:
-            action = skills.act(obs, z)
+            action = skills.act(seen, z)
         state = mechanics.step(state, action)
-        obs, ended = mechanics.look(state)
+        obs, ended, _ = mechanics.look(state)
         alive &= np.isfinite(obs).all(axis=1)
         last = np.where(alive[:, None], obs, last)
         alive &= ~ended

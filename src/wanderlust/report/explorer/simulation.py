@@ -40,9 +40,11 @@ class Simulation:
         self.goals: collections.deque[tuple[float, ...]] = collections.deque()
         self.trail: collections.deque[Footprint] = collections.deque(maxlen=TRAIL)
         self.state: WorldState
+        self._command: NDArray[np.float32] | None = None
+        self._decided = 0
         self.skill = skills.sample(1, seed)[0]
-        self.use(skills)
         self.reset()
+        self.use(skills)
 
     # --- what people do ------------------------------------------------------------------------------------------
 
@@ -54,24 +56,26 @@ class Simulation:
             self.mechanics = Mechanics(skills.world)
         self.skills = skills
         self.skill = skills.sample(1, int(self._draws.integers(2**31)))[0]
-        self._command: NDArray[np.float32] | None = None
-        self._decided = 0
+        self._command, self._decided = None, 0
         self.trail.clear()
+        self._begin_here()
 
     def reset(self) -> None:
         """Back to the start, without goals."""
         self.state = self.mechanics.start(int(self._draws.integers(2**31)))
         self.goals.clear()
         self.trail.clear()
-        self.seconds, self.steps, self._lies, self.reached, self._holds = 0.0, 0, 0.0, 0, False
         self._command = None
+        self.seconds, self.steps, self._lies, self.reached, self._holds = 0.0, 0, 0.0, 0, False
         self._look()
+        self._begin_here()
 
     def pick(self, skill: ArrayLike) -> None:
         """Act by this skill from now on; goals are dropped."""
         self.skill = self.skills.nearest(np.asarray(skill, np.float32))
         self.goals.clear()
         self._command, self._holds = None, False
+        self._begin_here()
 
     def pick_any(self) -> None:
         """Act by a random skill."""
@@ -94,6 +98,8 @@ class Simulation:
         elif self.goals:
             self.goals.popleft()
         self._holds = False
+        if not self.goals:
+            self._begin_here()
 
     def push(self, direction: ArrayLike | None = None) -> None:
         """Push the body, or the object, along a direction on the plane, or along any."""
@@ -146,14 +152,17 @@ class Simulation:
             return
         if not self._holds and self._arrived():
             self.reached, self._holds = self.reached + 1, True
-        self.skill = self.skills.towards(self.obs, np.asarray(self.goals[0], np.float32))
+        self.skill = self.skills.towards(*self.mechanics.seen_on_the_way(self.obs, self.goals[0]))
         self._command = None if not self.skills.decides_every else self._command
 
     def _arrived(self) -> bool:
         return self.mechanics.distance(self.obs, self.goals[0]) <= self.mechanics.radius
 
     def _act(self) -> NDArray[np.float32]:
-        obs = self.obs[None]
+        if self.goals:
+            obs = self.mechanics.seen_on_the_way(self.obs, self.goals[0])[0][None]
+        else:
+            obs = self.mechanics.seen_from(self.obs, self._anchor)[None]
         if not self.skills.decides_every:
             return self.skills.act(obs, self.skill)
         if self._command is None or self._decided >= self.skills.decides_every:
@@ -162,9 +171,13 @@ class Simulation:
         return self.skills.follow(obs, self._command)
 
     def _look(self) -> None:
-        obs, ended = self.mechanics.look(self.state)
-        self.obs = obs[0]
-        self._is_down = self.mechanics.fallen(self.obs, bool(ended[0]))
+        seen = self.mechanics.look(self.state)
+        self.obs = seen.obs[0]
+        self._is_down = self.mechanics.down(seen)
+
+    def _begin_here(self) -> None:
+        """What a skill does from here on, it does as if an episode began here: all places on the floor are alike."""
+        self._anchor = self.mechanics.position(self.obs).copy()
 
     # --- what there is to see ------------------------------------------------------------------------------------
 
