@@ -1,4 +1,5 @@
 # make demo    set up, then the whole thing once on PointEnv: discover, evaluate, draw, follow goals
+# make explore    set up, then drive an Ant from the zoo in your browser; RUN=... for other skills, PORT=... for another port
 # make test    set up, then ruff, mypy, the tests, and the wheel tried in an environment of its own
 # make test-sb3    set up .venv-sb3 with Stable-Baselines3 (and PyTorch), then the tests and the example that need it
 PYTHON ?= python3
@@ -6,12 +7,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: setup demo test lint types tests wheel test-sb3 clean
+.PHONY: setup demo explore test lint types tests chromium wheel test-sb3 clean
 
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: EXTRAS := dev
 $(VENV)-sb3/.ready: EXTRAS := dev,sb3
+PORT ?= 8080
 
 # Some systems ship venv without ensurepip: then the pip that is there installs into the environment.
 $(VENV)/.ready $(VENV)-sb3/.ready: pyproject.toml
@@ -27,6 +29,12 @@ demo: setup
 	$(BIN)/wanderlust discover point --out $(DEMO)
 	$(BIN)/wanderlust reach $(DEMO) --goal 12 4 --goal -5 9 --goal -20 -15 --goal 0 0
 	@echo "figures: $(DEMO)/evaluation and $(DEMO)/reach; try next: $(BIN)/wanderlust list, or README.md"
+	@if [ -t 0 ] && [ -t 1 ]; then printf 'drive an Ant in your browser now? [y/N] '; read answer; \
+	else answer=n; echo "drive an Ant in your browser: make explore"; fi; \
+	case "$$answer" in [yY]*) $(MAKE) --no-print-directory explore;; esac
+
+explore: setup
+	@$(BIN)/wanderlust explore $(RUN) --port $(PORT) $(if $(DISPLAY)$(WAYLAND_DISPLAY)$(filter Darwin,$(shell uname)),--open)
 
 test: lint types tests wheel
 
@@ -37,8 +45,20 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-tests: setup
+tests: setup chromium
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# For the tests of the explorer. Where there is none and it cannot be had, they are skipped.
+chromium:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+	  command -v $$name >/dev/null 2>&1 && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	  echo "installing Chromium for the tests of the explorer"; \
+	  { apt-get install --yes --quiet=2 --no-install-recommends chromium >/dev/null 2>&1 || \
+	    { apt-get update --quiet=2 >/dev/null 2>&1 && \
+	      apt-get install --yes --quiet=2 --no-install-recommends chromium >/dev/null 2>&1; }; } || \
+	  echo "Chromium could not be installed: the tests marked browser are skipped"; \
+	else echo "no Chromium here: the tests marked browser are skipped"; fi
 
 # The wheel, in a fresh environment that has the dependencies of $(VENV) and not this checkout.
 wheel: setup

@@ -1,12 +1,12 @@
 """Record what the trainings, the zoo and the evaluations give on this machine, and compare after a change of the code.
 
-    python benchmarks/reference.py record            # writes benchmarks/results/reference.json
-    python benchmarks/reference.py check             # trains again and names every difference
-    python benchmarks/reference.py check --only ant  # only the cases whose name contains "ant"
+    python benchmarks/reference.py record --file FILE            # on the commit before
+    python benchmarks/reference.py check --file FILE             # on the one after: names every difference
+    python benchmarks/reference.py check --file FILE --only ant  # only the cases whose name contains "ant"
 
 Each case is a short training; its value is a hash over the weights that were learned. The hash ignores the names of the
 tensors, so it survives a renamed field. The results depend on the versions of JAX and MuJoCo and on the processor: a
-reference means something only on the machine that recorded it.
+reference is checked only on the processor that recorded it. Without --file it is benchmarks/results/reference.json.
 """
 
 # ruff: noqa: T201
@@ -15,6 +15,8 @@ import datetime
 import hashlib
 import json
 import os
+import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -170,10 +172,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=("record", "check"))
     parser.add_argument("--only", default="", help="only the cases whose name contains this")
+    parser.add_argument("--file", type=Path, default=RESULT, help="where the reference is")
     asked = parser.parse_args()
     values = {}
     differences = 0
-    old = json.loads(RESULT.read_text())["cases"] if RESULT.exists() else {}
+    recorded = json.loads(asked.file.read_text()) if asked.file.exists() else {"cases": {}, "processor": processor()}
+    old = recorded["cases"]
+    if recorded.get("processor") != processor():
+        where = recorded.get("processor", "a processor it does not name")
+        sys.exit(f"{asked.file} was recorded on {where}, and this is {processor()}: record one here, with --file")
     for name, job in all_cases().items():
         if asked.only not in name:
             continue
@@ -190,21 +197,30 @@ def main() -> None:
             )
         else:
             print(name, values[name], flush=True)
-            save(values)
+            save(asked.file, {**old, **values})
     sys.exit(1 if differences else 0)
 
 
-def save(values: dict[str, Any]) -> None:
+def processor() -> str:
+    """The processor and what it can do: programs are compiled for it."""
+    info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else platform.processor()
+    facts = dict(re.findall(r"^(model name|flags|Features)\s*: (.*)$", info, re.M))
+    features = facts.get("flags", facts.get("Features", info))
+    return f"{facts.get('model name', platform.machine())} {hashlib.sha256(features.encode()).hexdigest()[:8]}"
+
+
+def save(path: Path, values: dict[str, Any]) -> None:
     """Write what was recorded so far; a later call goes on from there."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     made = {
-        "command": "python benchmarks/reference.py record",
+        "command": f"python benchmarks/reference.py record --file {path.name}",
         "commit": commit,
+        "processor": processor(),
         "date": datetime.date.today().isoformat(),
         "versions": {name: version(name) for name in ("jax", "jaxlib", "equinox", "optax", "mujoco", "numpy")},
         "cases": values,
     }
-    RESULT.write_text(json.dumps(made, indent=2) + "\n")
+    path.write_text(json.dumps(made, indent=2) + "\n")
 
 
 if __name__ == "__main__":

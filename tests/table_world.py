@@ -10,7 +10,7 @@ from wanderlust.config import EnvConfig
 from wanderlust.envs.base import WorldState
 from wanderlust.envs.spec import EnvSpec, Groups
 
-NAME = "table_world:Table"
+NAME, SIGNS = "table_world:Table", "table_world:Signs"
 REACH, SPEED = 0.15, 0.1
 
 
@@ -68,3 +68,13 @@ class Table:
         move = SPEED * jnp.clip(action, -1.0, 1.0)
         near = jnp.sum((hand - thing) ** 2) < REACH**2
         return state._replace(physics=jnp.concatenate([hand + move, thing + near * move]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Signs(Table):
+    """Hand and object are at -1 or 1 of x; under uniform actions at the same place four times in five."""
+
+    def step(self, state, action):
+        hand = jnp.where(action[0] < 0.0, -1.0, 1.0)
+        thing = jnp.where(action[1] < 0.6, hand, -hand)
+        return state._replace(physics=jnp.stack([hand, jnp.zeros(()), thing, jnp.zeros(())]))

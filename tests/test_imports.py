@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 import wanderlust
+import wanderlust_experiments
 from trained import run_python
 from wanderlust.registry import METHODS
 
 SOURCE = Path(wanderlust.__file__).parent
+EXPERIMENTS = Path(wanderlust_experiments.__file__).parent
 
 LEVELS = (
     {"core"},
@@ -20,7 +22,7 @@ LEVELS = (
     {"methods", "report"},
     {"train", "recipes"},
     {"runs.use"},
-    {"evaluation", "export", "downstream"},
+    {"evaluation", "export", "downstream", "report.explorer"},
     {"front"},
 )
 """Rooms from the bottom up: a room may import from rooms below it, and from itself."""
@@ -30,10 +32,12 @@ PARTS = {
     "registry": "core",
     "evaluation.metrics": "core",
     "downstream.tasks": "downstream.tasks",
+    "report.explorer": "report.explorer",
     "runs.learned": "runs.use",
     "runs.pace": "runs.use",
     "runs.loading": "runs.use",
     "runs.publish": "runs.use",
+    "runs.prune": "runs.use",
     "train.stages": "front",
     "gym": "front",
     "sweeps": "front",
@@ -137,6 +141,17 @@ def test_rooms_name_no_method(name):
     named = {word for text in words for word in re.findall(r"[a-z]+", text)} & set(METHODS.names())
     files = {other for other in imports(modules()[name], True) if re.match(r"methods\.(?!base|skills|views)", other)}
     assert not named and not files
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS.rglob("*.py")), ids=lambda path: path.stem)
+def test_experiments_list_methods_and_do_nothing_special_for_one(path):
+    """Rows have names; what is done with a row does not depend on its name, nor on a method's own file."""
+    tree = ast.parse(path.read_text())
+    compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.match_case)]
+    words = {node.value for part in compared for node in ast.walk(part) if isinstance(node, ast.Constant)}
+    assert not words & set(METHODS.names())
+    files = {other for other in imports(path, True) if re.match(r"methods\.(?!base|skills|views)", other)}
+    assert files <= ({"methods.ablation"} if path.stem == "ablation" else set())  # a study of one method's own choices
 
 
 @pytest.mark.parametrize("name", modules())

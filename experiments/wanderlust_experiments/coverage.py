@@ -54,6 +54,8 @@ VARIANTS = (*(f"{method}-{view}" for method in ("diayn", "dads") for view in ("x
 """Methods with feature engineering: what the networks see was chosen by hand."""
 CONTINUOUS = ("lsd", "dads", "diayn", "visr", "vic", "smm", "edl", "aps", "ibol", "metra", "csd", *VARIANTS, RANDOM)
 DISCRETE = ("lsd", "dads", "diayn", "vic", "edl", "metra", "csd", RANDOM)
+ELSEWHERE = {"ablation": "the cells of that grid have a command of their own, reproduce ablation"}
+"""Methods that are no row here, and why."""
 
 Stage = TypeVar("Stage", RunConfig, StageConfig)
 
@@ -75,8 +77,8 @@ def reproduce(
 
     Runs go under `work`. A row whose training fails is named and left out; the next call tries it again.
     """
-    if "ablation" in {name.lower().partition("-")[0] for name in only}:
-        raise UserError("--only ablation: the cells of that grid have a command of their own, reproduce ablation")
+    for name in {name.lower().partition("-")[0] for name in only} & set(ELSEWHERE):
+        raise UserError(f"--only {name}: {ELSEWHERE[name]}")
     changed = {change.partition("=")[0] for change in changes}
     if taken := sorted(changed & {"skills.kind", "skills.size"}):
         raise UserError(f"--set {taken[0]}: say it with --skills or --discrete")

@@ -125,9 +125,8 @@ def fetch_study(out: Path, runs: Path, env: str) -> Study:
 
 def in_the_paper(name: str, env: str) -> str:
     """What the paper says of a row: it has figures and no numbers."""
-    if name == "lsd":
-        return "most bins" + (", and lifts the object in many directions" if env == PICK else "")
-    return "fewer bins than LSD" if name in ROWS and name not in (RANDOM, UNTOUCHED) else ""
+    others = "fewer bins than LSD" if name in ROWS and name not in (RANDOM, UNTOUCHED) else ""
+    return {"lsd": "most bins" + (", and lifts the object in many directions" if env == PICK else "")}.get(name, others)
 
 
 def draw_table(env: str, axes: Axes) -> None:

@@ -120,8 +120,8 @@ def discover(
         seed: the (first) seed.
         seeds: how many seeds are trained side by side.
         recipe: ``"laptop"``, ``"fast"`` (a GPU) or ``"paper"``.
-        engine: what moves the worlds: ``"c"`` (MuJoCo on CPU cores), ``"warp"`` (MuJoCo on a GPU), ``"auto"`` for the
-            better one that is there; by default the recipe's.
+        engine: what steps the environments: ``"c"`` (MuJoCo on CPU cores), ``"warp"`` (MuJoCo on a GPU), ``"auto"`` for
+            the better one that is there; by default the recipe's.
         changes: single numbers to change, e.g. ``("sac.discount=0.995",)``.
         out: folder of the run; by default one under ``runs/``.
         begin_with: folder of a run whose networks the new one begins with; its numbers may be others.

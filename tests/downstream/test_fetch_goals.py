@@ -31,7 +31,7 @@ from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.export import export_onnx
 from wanderlust.gym.registration import gym_id
 from wanderlust.gym.tasks import TaskVectorEnv
-from wanderlust.recipes.fetch import fetch_paper
+from wanderlust.recipes.fetch import fetch_laptop, fetch_paper
 from wanderlust.report.plots import draw_played, draw_reach
 from wanderlust.runs.files import write_arrays
 from wanderlust.runs.learned import Learned, load_learner, of_seed
@@ -182,7 +182,10 @@ def test_the_paper_s_controller_has_the_numbers_of_discovery():
     assert usual_option_length("fetch-slide") == 10
     assert get_setting("paper", "sac", "ant") == SETTINGS["paper", "sac"]
     assert get_setting("paper", "ppo", "fetch-slide") == SETTINGS["paper", "ppo"]
-    assert get_setting("laptop", "sac", "fetch-slide") == SETTINGS["laptop", "sac"]
+    laptop = get_setting("laptop", "sac", "fetch-slide")
+    assert laptop.learner == fetch_laptop("fetch-slide", "lsd", "", SkillConfig()).sac
+    assert (laptop.episodes, laptop.steps, laptop.batch, laptop.collections) == (16, 40, 256, laptop.epochs)
+    assert get_setting("fast", "sac", "fetch-slide") == SETTINGS["fast", "sac"]
 
 
 # --- with the skills of a run ----------------------------------------------------------------------------------------

@@ -247,7 +247,7 @@ def test_an_engine_on_the_host_plays_the_same_episodes():
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6), one, other)
 
 
-def test_once_all_worlds_have_ended_none_is_moved_and_the_rollout_is_the_same_to_the_last_bit():
+def test_once_all_worlds_have_ended_none_is_stepped_and_the_rollout_is_the_same_to_the_last_bit():
     """The compiled program moves them to the end."""
     world = Corridor(always_near=True)
 

@@ -1,4 +1,4 @@
-"""What a user is told and asked before a run: which engine and driver, how much memory, how long compilation took."""
+"""What a user reads and decides before a run: which engine and driver, how much memory, how long compilation took."""
 
 import dataclasses
 import json
@@ -14,14 +14,15 @@ from helpers import tiny_config
 from trained import trained
 from wanderlust import api, recipes, train
 from wanderlust.config import SkillConfig, to_json
-from wanderlust.envs import devices, make_world
+from wanderlust.envs import devices, make_engine, make_world
 from wanderlust.envs.engines.warp import WarpEngine
 from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.envs.worlds.point import PointConfig
 from wanderlust.errors import UserError
+from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.report.progress import progress
 from wanderlust.runs.run import Run
-from wanderlust.train import loop, memory
+from wanderlust.train import loop, memory, state
 
 ANT = dataclasses.replace(tiny_config(engine="c", driver="split"), env=BodyConfig("ant", episode_length=5))
 
@@ -361,3 +362,14 @@ def test_an_unknown_engine_is_refused_from_python_too(call, tmp_path, monkeypatc
     with pytest.raises(UserError, match="'x'; it must be one of auto, jax, c, warp"):
         call()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_builds_its_engine_once(tmp_path, monkeypatch):
+    """Checking, training, looking at the skills and evaluating them share one."""
+    built = []
+    monkeypatch.setattr(state, "make_engine", lambda *args: built.append(args) or make_engine(*args))
+    train.assemble.cache_clear()
+    run = loop.start(loop.resolve_engine(tiny_config()), tmp_path / "run")
+    loop.run_training(run, quiet=True)
+    evaluate(run, episodes=4, engine=run.config.engine)
+    assert len(built) == 1

@@ -12,10 +12,11 @@ from typing import Any
 import tyro
 from rich.console import Console
 
+from wanderlust.cli.explore import Explore
 from wanderlust.cli.flags import COMPLETION, flag_names, one_of, with_flags
 from wanderlust.cli.goals import Downstream, ReachGoals
 from wanderlust.cli.reports import EXIT_INTERRUPTED, EXIT_USER_ERROR
-from wanderlust.cli.skills import Discover, Evaluate, Export, List, Publish, ReplayStep
+from wanderlust.cli.skills import Discover, Evaluate, Export, List, Prune, Publish, ReplayStep
 from wanderlust.cli.studies import ITEMS, Bench, Reproduce
 from wanderlust.errors import UserError
 
@@ -24,8 +25,10 @@ COMMANDS: dict[str, Any] = {
     "evaluate": Evaluate,
     "reach": ReachGoals,
     "downstream": Downstream,
+    "explore": Explore,
     "export": Export,
     "publish": Publish,
+    "prune": Prune,
     "replay": ReplayStep,
     "reproduce": Reproduce,
     "bench": Bench,

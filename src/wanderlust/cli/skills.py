@@ -197,6 +197,30 @@ class Publish:
 
 
 @dataclasses.dataclass(frozen=True)
+class Prune:
+    """Write a run without what only training needs, all of its seeds, to a new folder: small, to keep or to send.
+
+    What comes of it is a run that every command takes but discover --resume. For example:
+      wanderlust prune runs/fetch/fetch-push/lsd --out runs/small/fetch-push/lsd
+    """
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of the run; its newest checkpoint is taken."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """The new folder."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust import api
+        from wanderlust.runs.prune import prune
+
+        facts = prune(api.Run.open(self.run_folder), self.out)
+        kept = ", ".join(f"{name} ({kind})" for name, kind in facts["stored"].items())
+        seeds = "1 seed" if facts["seeds"] == 1 else f"{facts['seeds']} seeds"
+        console.print(f"{self.out}: epoch {facts['epoch']}, {seeds}, {kept}; {facts['bytes'] / 1e6:.2f} MB")
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
 class ReplayStep:
     """Repeat the step that broke the physics of a run, and show where it goes wrong.
 

@@ -141,6 +141,43 @@ class FetchStudy(Comparison):
         return _show(console, *fetch.reproduce(**self.options()))
 
 
+@dataclasses.dataclass(frozen=True)
+class FetchGoalsStudy:
+    """Goal tasks of the Fetch worlds, over the skills that `reproduce fetch` has trained: SAC, zero-shot, chance.
+
+    A controller for each seed of the skills; they go into RUN/downstream. Runs may be pruned. Stopped and called again,
+    it continues where it was. For example:
+      wanderlust reproduce fetch-goals                          the skills of every run under runs/fetch/fetch-push
+      wanderlust reproduce fetch-goals --env fetch-slide --only lsd --only lsd+music --epochs 100
+      wanderlust reproduce fetch-goals --recipe paper           the appendix's numbers: hours for each row
+    """
+
+    env: str = "fetch-push"
+    """The environment: fetch-push, fetch-slide or fetch-pick-and-place; its task is ENV-goal."""
+    recipe: str = "laptop"
+    """Numbers of the controllers: laptop (CPU cores), fast (a GPU), or paper."""
+    only: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="ROW")] = ()
+    """Only the skills of this row, e.g. --only lsd+music; may be repeated. By default every run that is there."""
+    seeds: Annotated[int | None, arg(metavar="N")] = None
+    """Seeds of the skills, counted from the first, each with a controller of its own; by default all."""
+    epochs: Annotated[int | None, arg(metavar="N")] = None
+    """Training epochs of 16 episodes; by default the recipe's, which are 300 for laptop and 500 for paper."""
+    hold: Annotated[int | None, arg(metavar="K")] = None
+    """Control steps that a skill is held; by default 10."""
+    work: Path = Path("runs/fetch")
+    """Where the runs of the skills are, WORK/ENV/ROW."""
+    out: Path = Path("benchmarks/results/fetch")
+    """Where JSON, Markdown and the figure go."""
+
+    def run(self, console: Console) -> int:
+        from wanderlust_experiments import fetch_goals
+
+        for name in ("seeds", "epochs", "hold"):
+            if getattr(self, name) is not None:
+                require_at_least(1, f"--{name}", getattr(self, name))
+        return _show(console, *fetch_goals.reproduce(**dataclasses.asdict(self)))
+
+
 def _show(console: Console, result: dict[str, Any], text: str, files: tuple[Path, ...]) -> int:
     """Print the table of a comparison, and where it is."""
     console.print(text)
@@ -153,6 +190,7 @@ ITEMS: dict[str, Any] = {
     "ablation": AblationStudy,
     "coverage": CoverageStudy,
     "fetch": FetchStudy,
+    "fetch-goals": FetchGoalsStudy,
 }
 Item: Any = one_of(ITEMS, prefix_name=False)
 
@@ -166,6 +204,7 @@ class Reproduce:
       wanderlust reproduce ablation --help
       wanderlust reproduce coverage --help
       wanderlust reproduce fetch --help
+      wanderlust reproduce fetch-goals      goal tasks over the skills that fetch has trained
     """
 
     item: tyro.conf.OmitArgPrefixes[Item]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,6 +49,15 @@ def pause(path: Path, saved: SavedController) -> None:
     """Write a training that was interrupted, and can go on to the same end."""
     facts = {**_facts(saved), "steps": saved.steps, "seconds": saved.seconds}
     write_tree(path, saved.training, {"format": PAUSED, "facts": json.dumps(facts)})
+
+
+def is_paused(path: Path, asked: Mapping[str, Any]) -> bool:
+    """Whether a training waits there whose facts are these, as a file has them."""
+    if not path.is_file():
+        return False
+    about = ArrayFile(path).about
+    facts = json.loads(about.get("facts", "{}")) if about.get("format") == PAUSED else {}
+    return all(facts.get(name) == value for name, value in asked.items())
 
 
 def load(path: Path, form: str, parts: Setup, setup: TaskSetup) -> SavedController:

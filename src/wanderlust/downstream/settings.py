@@ -9,7 +9,7 @@ from wanderlust.config import SacConfig, require_at_least
 from wanderlust.envs.worlds.body import Body
 from wanderlust.envs.worlds.fetch import Fetch
 from wanderlust.errors import UserError
-from wanderlust.recipes.fetch import published_sac
+from wanderlust.recipes.fetch import laptop_sac, published_sac
 from wanderlust.registry import WORLDS
 from wanderlust.rl.ppo import PpoConfig
 
@@ -99,11 +99,13 @@ SETTINGS = {
 """Epochs are not in the paper; of its code's lineage, SAC's are."""
 
 FETCH_SETTINGS = {
-    ("paper", "sac"): ControllerSetting(published_sac(), epochs=500, episodes=16, steps=40, batch=256, collections=500)
+    ("paper", "sac"): ControllerSetting(published_sac(), epochs=500, episodes=16, steps=40, batch=256, collections=500),
+    ("laptop", "sac"): ControllerSetting(laptop_sac(), epochs=300, episodes=16, steps=40, batch=256, collections=300),
 }
 """Where they differ for the Fetch robot: the numbers of discovery, but 16 episodes an epoch (the appendix).
 
-How many epochs is not said there: as many episodes as discovery has, 8,000. All of them are kept, as in discovery.
+How many epochs is not said there: under `paper` as many episodes as discovery has, 8,000. All of them are kept, as in
+discovery.
 """
 
 RECIPES = tuple(dict.fromkeys(recipe for recipe, _ in SETTINGS))

@@ -43,7 +43,7 @@ def measure_statistics(
     engine.check()
     means, variances = (np.concatenate(moments) for moments in zip(*found, strict=True))
     if not np.all(np.isfinite(variances)):
-        raise UserError(f"a random policy moved {name} to where its state is not finite; try other seeds")
+        raise UserError(f"a random policy led {name} to where its state is not finite; try other seeds")
     mean = means.mean(axis=0)
     std = np.sqrt((variances + (means - mean) ** 2).mean(axis=0))  # all batches and steps weigh the same
     std[std == 0.0] = 1.0

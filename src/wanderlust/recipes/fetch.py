@@ -73,14 +73,7 @@ def fetch_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> Run
     return dataclasses.replace(
         paper,
         method=dataclasses.replace(paper.method, hidden=(128, 128), reward_scale=scale),
-        sac=dataclasses.replace(
-            paper.sac,
-            hidden=(256, 256),
-            alpha=paper.sac.alpha / unit,
-            target_update="step",
-            target_step=0.01,
-            critic_layer_norm=True,
-        ),
+        sac=laptop_sac(name),
         schedule=dataclasses.replace(
             paper.schedule,
             epochs=epochs,
@@ -97,8 +90,21 @@ def fetch_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> Run
     )
 
 
+def laptop_sac(name: str = "lsd") -> SacConfig:
+    """SAC's part of it, in the units of a method's reward."""
+    paper = published_sac(name)
+    return dataclasses.replace(
+        paper,
+        hidden=(256, 256),
+        alpha=paper.alpha / _UNIT.get(name, 1.0),
+        target_update="step",
+        target_step=0.01,
+        critic_layer_norm=True,
+    )
+
+
 def fetch_fast(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
-    """A machine of many cores: the engine `c` is the only one that has these worlds. More episodes, wider networks."""
+    """A machine of many cores, on the engine `c`: more episodes, wider networks. `warp` has these worlds, too."""
     laptop, updates = fetch_laptop(env, name, view, skills), 256
     return dataclasses.replace(
         laptop,

@@ -87,11 +87,11 @@ def without_folders(command: str) -> str:
     return shlex.join(map(bare, words))
 
 
-def _told(before: Mapping[str, Any]) -> str:
+def _in_words(before: Mapping[str, Any]) -> str:
     """What a run began with, in words."""
     steps = f", {before['env_steps']:,} environment steps" if isinstance(before.get("env_steps"), int) else ""
-    told = f"the networks of `{before['command'] or 'an unknown run'}` at epoch {before['epoch']}{steps}"
-    return f"{told}, which began with {_told(before['began_with'])}" if before.get("began_with") else told
+    said = f"the networks of `{before['command'] or 'an unknown run'}` at epoch {before['epoch']}{steps}"
+    return f"{said}, which began with {_in_words(before['began_with'])}" if before.get("began_with") else said
 
 
 def render(facts: Mapping[str, Any], goal: str) -> str:
@@ -102,7 +102,7 @@ def render(facts: Mapping[str, Any], goal: str) -> str:
     rows = {
         "command": f"`{facts['command'] or 'unknown'}`"
         + (f", resumed {facts['resumed']} x" if facts["resumed"] else ""),
-        **({"began with": _told(facts["began_with"])} if facts["began_with"] else {}),
+        **({"began with": _in_words(facts["began_with"])} if facts["began_with"] else {}),
         "commit": f"`{facts['commit']}`" if facts["commit"] else "unknown (an installed package)",
         "started": facts["time"] or "unknown",
         "machine": machine,

@@ -58,10 +58,10 @@ def publish(
     evaluation = _evaluation(run)
     seed = best_seed(evaluation) if seed is None else seed
     run.check_seed(seed)
-    position = _position(run)
+    position = visited_positions(run)
     parts = train.assemble(dataclasses.replace(run.config, engine="auto"))
     epoch, stored = load_stored(run, parts)
-    weights, deviation = _halved(parts, stored[seed], position[seed])
+    weights, deviation = halved(parts, stored[seed], position[seed])
     config = dataclasses.replace(run.config, seed=run.config.seed + seed, seeds=1)
     facts = facts_of(run, name, seed, epoch, evaluation)
     with staging(zoo / name, zoo) as folder:
@@ -116,7 +116,7 @@ def _evaluation(run: Run) -> dict[str, Any]:
     return found
 
 
-def _position(run: Run) -> NDArray[np.floating]:
+def visited_positions(run: Run) -> NDArray[np.floating]:
     """Where the skills of every seed have been in the evaluation."""
     rollouts = ArrayFile(run.evaluation / "rollouts.safetensors")
     position = rollouts.read("position")
@@ -137,7 +137,7 @@ def example_goals(config: RunConfig) -> str:
 # --- half precision --------------------------------------------------------------------------------------------------
 
 
-def _halved(
+def halved(
     parts: train.Setup, weights: dict[str, Any], position: NDArray[np.floating]
 ) -> tuple[dict[str, Any], Deviation]:
     """One seed's weights, policy and method each in half precision if that costs nothing; and what it changes."""

@@ -7,7 +7,8 @@ RUN/checkpoints/       the whole training state, safetensors; the last two are k
 RUN/evaluation/        evaluation.json, rollouts and figures
 RUN/broken/            environments that the NaN guard has stopped, for `wanderlust replay`
 
-An entry of the zoo is a pruned run folder (`zoo.py`): what use needs in place of checkpoints, no metrics.
+A run may be pruned (`prune.py`): its checkpoint then holds what use needs of all seeds, and nothing else.
+An entry of the zoo is of one seed (`zoo.py`): what use needs in place of checkpoints, no metrics.
 """
 
 import contextlib
@@ -159,7 +160,7 @@ class Run:
 
         `skeleton` is the state, or the subtree called `part` of it, as `jax.eval_shape` gives it; `only` picks what is
         read of that. Nothing is allocated before names and shapes are known to fit. Unless it is the run's `own`, one
-        that does not fit is no sign of damage.
+        that does not fit is no sign of damage. A pruned checkpoint has no more than `only` picks.
         """
         found = self.checkpoints()
         if not found:
@@ -170,7 +171,11 @@ class Run:
         try:
             file = ArrayFile(found[epoch])
             check_checkpoint(file, epoch)
-            return epoch, read_tree(file, skeleton, part, only)
+            if "pruned" not in file.about:
+                return epoch, read_tree(file, skeleton, part, only)
+            if only is None:
+                raise UserError(f"{self.path} was pruned: it has what use needs, and cannot be trained any further")
+            return epoch, read_tree(file, only(skeleton), part, compact=True)
         except UserError as error:
             hint = f"; delete it to go on from epoch {earlier[-1]}" if earlier and own else ""
             raise UserError(f"{error}{hint}") from None

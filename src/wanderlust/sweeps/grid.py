@@ -47,6 +47,10 @@ class Row:
         epochs = self.config.schedule.epochs + (first.schedule.epochs if first else 0)
         return f"{count(self.config.seeds, 'seed')}, {count(epochs, 'epoch')}"
 
+    def told(self, measured: Facts) -> str:
+        """Its most telling number, in a few words."""
+        return f"covers {number(measured, 'coverage_mode')} bins"
+
     def run(self, folder: Path) -> Run | None:
         """The run in a folder, if there is one; one of something else is refused."""
         run = Run.open(folder) if folder.exists() else None
@@ -102,14 +106,18 @@ def _train(run: Run, quiet: bool) -> None:
             checkpoint.unlink()
 
 
-def carry_out(study: Study, rows: Mapping[str, Row], shared: RunConfig, work: Path, quiet: bool) -> tuple[Facts, str]:
+def carry_out(
+    study: Study, rows: Mapping[str, Row], shared: RunConfig, work: Path, quiet: bool, config: Facts | None = None
+) -> tuple[Facts, str]:
     """Train and measure the rows that the results lack; return the results, and as a table.
 
-    Runs go under `work`. A row whose training fails is named and left out; the next call tries it again.
+    Runs go under `work`. A row whose training fails is named and left out; the next call tries it again. `config` is
+    what the results are of, if that is not the configuration of a run that all rows share.
     """
+    config = _plain(config or dataclasses.asdict(shared))
     say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
     path, failed = study.path(".json"), {}
-    results = _results_so_far(study, shared)
+    results = _results_so_far(study, shared, config)
     for name, row in rows.items():  # all that can be refused is, before hours are spent on the first
         if name not in results[study.rows_are]:
             row.run(work / name)
@@ -130,12 +138,12 @@ def carry_out(study: Study, rows: Mapping[str, Row], shared: RunConfig, work: Pa
             continue
         except KeyboardInterrupt as stop:
             raise stop if stop.args else KeyboardInterrupt("stopped; the same command continues") from None
-        results = _results_so_far(study, shared)  # another command may have added rows meanwhile
+        results = _results_so_far(study, shared, config)  # another command may have added rows meanwhile
         results[study.rows_are][name] = {**row.about, **measured}
         results["provenance"] = provenance(shared)
         write_json(path, results)
         write_table_and_figures(study, failed)
-        say(f"{head}: covers {number(measured, 'coverage_mode')} bins")
+        say(f"{head}: {row.told(measured)}")
     if not results[study.rows_are]:
         raise UserError(f"no {study.row_is} could be trained: {next(iter(failed.values()))}")
     text = write_table_and_figures(study, failed)
@@ -145,9 +153,9 @@ def carry_out(study: Study, rows: Mapping[str, Row], shared: RunConfig, work: Pa
 # --- the file of results ---------------------------------------------------------------------------------------------
 
 
-def _results_so_far(study: Study, shared: RunConfig) -> Facts:
+def _results_so_far(study: Study, shared: RunConfig, config: Facts) -> Facts:
     """The results in a file, or none yet; a file of another configuration is refused, not overwritten."""
-    path, config = study.path(".json"), _plain(dataclasses.asdict(shared))
+    path = study.path(".json")
     if not path.exists():
         return {
             "item": study.item,

@@ -34,6 +34,8 @@ class Study:
     figures: Mapping[str, Draw]
     """Pictures by the suffix of their file's name."""
     out: Path
+    given: Callable[[Mapping[str, Facts]], str] | None = None
+    """How much each seed of the rows was given, if that is not what training skills takes (`amount`)."""
 
     @property
     def rows_are(self) -> str:
@@ -72,8 +74,9 @@ def markdown(study: Study, results: Facts, rows: Mapping[str, Facts], failed: Ma
         "",
         f"`{where['command']}`{' and others like it' if len(commands) > 1 else ''}: recipe {config['recipe']}, "
         f"{_range(results['seeds'])} with "
-        f"{amount(rows)}; {study.measure_is.format(episodes=results['episodes_per_seed'])}, mean over seeds"
-        f"{' ± half the 95% interval' if len(results['seeds']) > 1 else ''}. Commit {', '.join(map(str, commits))}, "
+        f"{(study.given or amount)(rows)}; {study.measure_is.format(episodes=results['episodes_per_seed'])}, mean over "
+        f"seeds{' ± half the 95% interval' if len(results['seeds']) > 1 else ''}. "
+        f"Commit {', '.join(map(str, commits))}, "
         f"{where['device']['kind']} ({where['device']['cpu_cores']} cores), engine {config['engine']}, "
         f"training {seconds / 60:.1f} min in all.",
         "",

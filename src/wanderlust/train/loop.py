@@ -92,7 +92,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             if looks:
                 what = f"playing {PROBE_EPISODES} random skills, and compiling that"
                 skill_policy = train.skill_policy(parts, state.learner)
-                with nullcontext() if looked else _told(line, what):
+                with nullcontext() if looked else _timed(line, what):
                     covered = [coverage(x[..., position], side) for x in np.asarray(probe(skill_policy).obs)]
                 parts.engine.check()
                 looked = True
@@ -145,10 +145,10 @@ def _prepare(line: Progress, parts: train.Setup, advance: train.Driver, state: t
     """
     _say(line, describe_engine(parts.config.env, parts.config.engine, "as configured"))  # by a recipe, a file, a flag
     if isinstance(parts.engine, WarpEngine):
-        with _told(line, "loading the physics kernels (a minute the first time on this machine)"):
+        with _timed(line, "loading the physics kernels (a minute the first time on this machine)"):
             for worlds in (parts.config.schedule.worlds, PROBE_EPISODES):
                 parts.engine.prepare(worlds * parts.config.seeds)
-    with _told(line, "compiling the training program, or fetching it from the cache"):
+    with _timed(line, "compiling the training program, or fetching it from the cache"):
         state, _ = jax.block_until_ready(advance(state, 0))
     needed, room = memory.count(parts, PROBE_EPISODES, advance.working_bytes), memory.room(parts)
     _say(line, f"memory: {needed}; {room}")
@@ -162,7 +162,7 @@ def _say(line: Progress, text: str) -> None:
 
 
 @contextmanager
-def _told(line: Progress, what: str) -> Iterator[None]:
+def _timed(line: Progress, what: str) -> Iterator[None]:
     """Say what is being waited for, and afterwards how long it took."""
     line.note(what)
     began = time.monotonic()

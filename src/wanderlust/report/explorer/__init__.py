@@ -1,0 +1,1 @@
+"""Drive learned skills in a browser: a simulation that people steer, drawn by viser (extra `explorer`)."""
