@@ -172,8 +172,8 @@ def test_a_run_begins_with_an_entry_of_the_zoo_and_its_policy_waits_for_the_crit
     policy = [name for name in first.shapes() if name.startswith("learner/sac/policy/")]
     phi = [name for name in first.shapes() if name.startswith("learner/method/encoder/")]
     assert len(policy) > 4 and len(phi) > 4
-    for name in (*policy, *phi):  # the policy is stored in half precision
-        np.testing.assert_allclose(first.read(name), before.read(name), atol=2e-3 if name in policy else 0)
+    for name in (*policy, *phi):  # stored in half precision
+        np.testing.assert_allclose(first.read(name), before.read(name), atol=1e-3)
     critics = [name for name in first.shapes() if name.startswith("learner/sac/critics/")]
     assert any(np.abs(first.read(name) - before.read(name)).max() > 1e-3 for name in critics)
     assert json.loads((run.path / "provenance.json").read_text())["began_with"]["command"] == "zoo:mine"
