@@ -33,7 +33,7 @@ def lowest_point(model: mujoco.MjModel, data: mujoco.MjData) -> float:
     """Height of the lowest point of all that moves and can touch something, after mj_kinematics."""
     can_touch = (model.geom_contype | model.geom_conaffinity) != 0
     moves = (model.body_weldid[model.geom_bodyid] != 0) & can_touch
-    heights = [data.geom_xpos[k, 2] - _reach_down(model, data, k) for k in np.flatnonzero(moves)]
+    heights = [data.geom_xpos[k, 2] - _reach_down(model, data, int(k)) for k in np.flatnonzero(moves)]
     return float(min(heights, default=0.0))
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from wanderlust import train
 from wanderlust.config import EngineName, require_at_least
@@ -151,7 +151,7 @@ def _driver(parts: train.Setup, bodies: int, every: int) -> Callable[[Learned, P
         goal = place(state) + random_goals(keys[1], bodies, len(entries))
         skill, rule = jnp.zeros((bodies, parts.skills.size)), (jnp.float32(pace.radius), jnp.int32(pace.steps(RANGE)))
         _, event = unroll(learned, (Drive(state, goal, zeros, zeros, zeros), skill, rule), keys[2:])
-        return Event(*(np.asarray(x) for x in event))
+        return jax.device_get(event)
 
     return driven
 
@@ -204,9 +204,9 @@ def verdict(one: dict[str, Any]) -> str:
     return f"Verdict: not good to drive yet, {' and '.join(weak)}: {words}."
 
 
-def _mean(per_body: NDArray[np.floating]) -> dict[str, Any]:
-    found = summarise(per_body)
-    return {"mean": found.mean, "ci95": found.ci95, "per_body": np.round(per_body, 5).tolist()}
+def _mean(per_body: ArrayLike) -> dict[str, Any]:
+    found = summarise(np.asarray(per_body))
+    return {"mean": found.mean, "ci95": found.ci95, "per_body": np.round(np.asarray(per_body), 5).tolist()}
 
 
 def _recovered(event: Event) -> float | None:
@@ -215,7 +215,7 @@ def _recovered(event: Event) -> float | None:
     return None if fell == 0 else 1.0 - int(event.lost.sum()) / fell
 
 
-def _median(happened: NDArray[np.bool_]) -> dict[str, Any]:
+def _median(happened: ArrayLike) -> dict[str, Any]:
     """Median steps to an event, from the start or the event before; None where it is longer than was looked."""
     per_body = [times_to(column) for column in np.asarray(happened).T]
     draw, medians = np.random.default_rng(0), []

@@ -264,8 +264,10 @@ def _check_alike(other: Run, config: RunConfig) -> None:
         raise UserError(f"--begin-with is for methods of one stage; {config.method} begins with a stage of its own")
 
     def what(config: RunConfig) -> dict[str, str]:
-        view = config.method.view.removesuffix("o")  # zeroes for the policy: the networks are alike
-        method = dataclasses.replace(config, method=dataclasses.replace(config.method, view=view)).rewards
+        sees_all: dict[str, Any] = {
+            "view": config.method.view.removesuffix("o")
+        }  # zeroes for the policy: networks are alike
+        method = dataclasses.replace(config, method=dataclasses.replace(config.method, **sees_all)).rewards
         named = {"environment": config.env.name, "method": method, "skills": config.skills}
         return {name: str(value) for name, value in (named | {"seeds": config.seeds}).items()}
 

@@ -323,4 +323,5 @@ def _settle(figure: Figure) -> None:
     for axes in figure.findobj(Axes):
         axes.set_position(np.round(axes.get_position(original=True).bounds, 5).tolist(), which="both")
     for text in (text for part in (figure, *figure.findobj(SubFigure)) for text in part.texts):
-        text.set_position(tuple(round(float(x), 5) for x in text.get_position()))
+        x, y = text.get_position()
+        text.set_position((round(float(x), 5), round(float(y), 5)))
