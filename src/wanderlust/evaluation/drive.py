@@ -217,7 +217,8 @@ def _recovered(event: Event) -> float | None:
 
 def _median(happened: ArrayLike) -> dict[str, Any]:
     """Median steps to an event, from the start or the event before; None where it is longer than was looked."""
-    per_body = [times_to(column) for column in np.asarray(happened).T]
+    steps = np.asarray(happened)
+    per_body = [times_to(column) for column in steps.T]
     draw, medians = np.random.default_rng(0), []
     for _ in range(RESAMPLED):
         picked = [per_body[k] for k in draw.integers(len(per_body), size=len(per_body))]
@@ -227,7 +228,7 @@ def _median(happened: ArrayLike) -> dict[str, Any]:
         "median": _finite(_of_times(per_body)),
         "low": _finite(low),
         "high": _finite(high),
-        "at_most": len(happened),
+        "at_most": len(steps),
     }
 
 
