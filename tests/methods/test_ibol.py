@@ -52,7 +52,7 @@ from wanderlust.methods.ibol.ibol import (
 )
 from wanderlust.methods.ibol.linearizer import LinearizerState
 from wanderlust.methods.ibol.nets import Beta, BetaPolicy, Normal, init_beta_policy, init_encoder
-from wanderlust.methods.skills import BoxSkills, Commands, ContinuousSkills
+from wanderlust.methods.skills import BoxSkills, ContinuousSkills
 from wanderlust.recipes import RECIPES, get_recipe
 from wanderlust.rl.moments import Moments
 from wanderlust.runs import learned as learned_files
@@ -65,7 +65,6 @@ from wanderlust.train import loop, stages
 from wanderlust.train.autoreset import drift
 from wanderlust.train.drivers import FusedDriver, SplitDriver
 from wanderlust.train.probe import make_episodes
-from wanderlust.train.state import behaviour_policy
 from wanderlust_experiments import coverage
 
 KEY = jax.random.key(0)
@@ -455,14 +454,15 @@ def test_the_lower_level_is_given_the_goal_alone_and_takes_its_mode():
     np.testing.assert_allclose(command, np.concatenate([z, goals], axis=1), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(got, by_hand, rtol=1e-4, atol=1e-6)
     assert np.abs(drawn - by_hand).max() > 1e-4
-    assert behaviour_policy(parts, learner).goal_policy.policy is learner.method.networks.sampling
+    assert train.skill_policy(parts, learner, collecting=True).goal_policy.policy is learner.method.networks.sampling
 
 
 def test_a_command_is_a_skill_and_no_goal_yet():
-    command = Commands(ContinuousSkills(2), 3)
-    drawn = command.sample(KEY)
-    np.testing.assert_array_equal(drawn, [*ContinuousSkills(2).sample(KEY), 0, 0, 0])
-    assert command.size == 5
+    parts = train.assemble(config())
+    drawn = parts.sample_command(KEY)
+    goal = parts.method.high_level.lower.skills.size
+    np.testing.assert_array_equal(drawn, [*parts.skills.sample(KEY), *[0] * goal])
+    assert parts.command_size == len(drawn) and goal > 0
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------

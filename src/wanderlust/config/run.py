@@ -193,6 +193,15 @@ class StagedConfig(MethodConfig):
 
     first: StageConfig = dataclasses.field(kw_only=True)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        theirs = self.first.method.view
+        require(
+            theirs == self.view,
+            f"method.first.method.view is {theirs!r} and method.view {self.view!r}; they must be the same: one "
+            "stage builds on what the other has seen",
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:

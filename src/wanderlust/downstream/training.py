@@ -15,7 +15,7 @@ from wanderlust.downstream.controllers import hierarchy
 from wanderlust.downstream.controllers.learners import make_learner
 from wanderlust.downstream.controllers.options import TaskSetup
 from wanderlust.downstream.request import Request
-from wanderlust.downstream.saved import SavedController, pause, save
+from wanderlust.downstream.saved import FORMAT, PAUSED, SavedController, write
 from wanderlust.downstream.settings import get_setting, usual_option_length
 from wanderlust.envs import devices
 from wanderlust.errors import UserError
@@ -75,10 +75,10 @@ def learn(given: ControllerSetup, begun: SavedController, quiet: bool) -> SavedC
             controllers = jax.device_get(hierarchy.controllers(learner, training))
             now = now._replace(epoch=epoch, steps=steps, seconds=seconds, controllers=controllers, training=training)
             write_atomic(given.folder / "curve.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
-            save(given.folder / CONTROLLER, now)
+            write(given.folder / CONTROLLER, FORMAT, now)
             line.update(epoch, f"{steps:,} steps per seed  return {values['return'].mean():.2f}")
             if pressed() and epoch < setting.epochs:
-                pause(given.folder / TRAINING, now)
+                write(given.folder / TRAINING, PAUSED, now)
                 raise KeyboardInterrupt(
                     f"stopped at epoch {epoch} of {setting.epochs}; the same command with --resume and without numbers "
                     f"for learning goes on, --measure-only measures what was learned so far; all is in {given.folder}"

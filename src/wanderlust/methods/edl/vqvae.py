@@ -40,11 +40,6 @@ class EdlConfig(StagedConfig):
         super().__post_init__()
         first = self.first.method
         require(first.name == "smm", f"method.first.method.name is {first.name!r}; edl explores with 'smm'")
-        require(
-            first.view == self.view,
-            f"method.first.method.view is {first.view!r} and method.view {self.view!r}; they must be the same, for the "
-            "states one stage finds are the goals of the other",
-        )
         for name in ("code", "code_steps", "code_batch"):
             require_at_least(1, f"method.{name}", getattr(self, name))
         require_positive("method.commitment", self.commitment)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.config import RunConfig, StagedConfig, require
+from wanderlust.config import RunConfig, StagedConfig, require, require_at_least
 from wanderlust.errors import UserError
 from wanderlust.methods.base import FirstStage, GoalRule, HighLevelMethod, LastStageStart, Metrics, Trajectories
 from wanderlust.methods.ibol.linearizer import LinearizerConfig
@@ -59,15 +59,10 @@ class IbolConfig(StagedConfig):
         super().__post_init__()
         first = self.first.method
         require(first.name == "linearizer", f"method.first.method.name is {first.name!r}; ibol needs a 'linearizer'")
-        require(
-            first.view == self.view,
-            f"method.first.method.view is {first.view!r} and method.view {self.view!r}; they must be the same, for the "
-            "goals of one stage are those of the other",
-        )
         for name in ("bottleneck", "recovery", "spread"):
             require(getattr(self, name) >= 0, f"method.{name} is {getattr(self, name)}; it must be 0 or larger")
         for name in ("samples", "alternatives"):
-            require(getattr(self, name) >= 1, f"method.{name} is {getattr(self, name)}; it must be at least 1")
+            require_at_least(1, f"method.{name}", getattr(self, name))
         keep = self.statistics_keep
         require(0 <= keep < 1, f"method.statistics_keep is {keep}; it must be in [0, 1)")
 
@@ -170,11 +165,8 @@ class Ibol(HighLevelMethod):
 
     # --- acting ------------------------------------------------------------------------------------------------
 
-    def sampling_policy(self, state: IbolState) -> GoalPolicy:
-        return GoalPolicy(state.networks.sampling, state.statistics)
-
-    def skill_policy(self, state: IbolState) -> GoalPolicy:
-        return GoalPolicy(state.networks.skill, state.statistics)
+    def goal_policy(self, state: IbolState, collecting: bool) -> GoalPolicy:
+        return GoalPolicy(state.networks.sampling if collecting else state.networks.skill, state.statistics)
 
     def goal(
         self, policy: GoalPolicy, obs: Float[Array, " obs"], skill: Float[Array, " skill"], key: Key[Array, ""] | None
