@@ -74,8 +74,6 @@ class Dads(Method):
         moments = unit_moments(obs_dim)
         return DadsState(encoder, moments, moments, jnp.zeros(()), draws, self._optimizer.init(encoder))
 
-    # --- reward ------------------------------------------------------------------------------------------------
-
     def reward(self, state: DadsState, batch: Transition) -> Float[Array, " batch"]:
         """r = log(L + 1) - log(1 + sum_i q(s'|s, z_i) / q(s'|s, z)) for L other skills z_i."""
         seen, change = self._seen(state, batch.obs), state.changes.normalise(batch.next_obs - batch.obs, SMALLEST)
@@ -99,8 +97,6 @@ class Dads(Method):
         """What the dynamics see of a state: under -xyo nothing, where q is that of (x' - x, y' - y) given z alone."""
         return jnp.zeros_like(obs) if self.config.view == "xyo" else state.states.normalise(obs, SMALLEST)
 
-    # --- loss and update ---------------------------------------------------------------------------------------
-
     def loss(self, encoder: MLP, state: DadsState, batch: Transition) -> Float[Array, ""]:
         """Minus the log-likelihood of what happened, without its constant."""
         change = state.changes.normalise(batch.next_obs - batch.obs, SMALLEST)
@@ -115,8 +111,6 @@ class Dads(Method):
         changes = state.changes.merge(moments_of(batch.next_obs - batch.obs), share)
         key, _ = jax.random.split(state.key)
         return DadsState(encoder, states, changes, state.updates + 1.0, key, opt), {"phi_loss": loss}
-
-    # --- downstream --------------------------------------------------------------------------------------------
 
     kept = ("encoder", "states", "changes")
     plans = True

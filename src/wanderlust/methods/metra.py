@@ -65,8 +65,6 @@ class Metra(EncoderMethod):
         """r = (phi(s') - phi(s))^T z, with the zero-centred code of a discrete skill."""
         return self.along_skill(displacements(phi, batch.obs, batch.next_obs), batch)
 
-    # --- losses and update -------------------------------------------------------------------------------------
-
     def squared_length(self, step: Float[Array, "batch code"]) -> Float[Array, " batch"]:
         """||phi(s') - phi(s)||^2."""
         return jnp.sum(step**2, axis=1)

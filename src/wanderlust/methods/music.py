@@ -19,8 +19,6 @@ from wanderlust.methods.base import NOTHING, GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, init_mlp
 
-# --- configuration -------------------------------------------------------------------------------------------
-
 
 @dataclasses.dataclass(frozen=True)
 class MusicConfig(MethodConfig):
@@ -50,9 +48,6 @@ class MusicConfig(MethodConfig):
             f"music learns from whole episodes: schedule.steps ({schedule.steps}) must equal env.episode_length "
             f"({length}), and schedule.collect must be steps (it is {schedule.collect})",
         )
-
-
-# --- state -----------------------------------------------------------------------------------------------------
 
 
 class MusicState(NamedTuple):
@@ -93,8 +88,6 @@ class Music(Method):
         statistics = init_mlp(weights, (obs_dim, *self.config.hidden, 1), GLOROT_UNIFORM)
         return MusicState(statistics, self._optimizer.init(statistics), draws)
 
-    # --- the estimate ------------------------------------------------------------------------------------------
-
     def information(
         self, statistics: MLP, states: Float[Array, "batch time seen"], key: Key[Array, ""]
     ) -> Float[Array, " batch"]:
@@ -116,15 +109,11 @@ class Music(Method):
         index = (jnp.arange(time)[None] + by) % time
         return jnp.take_along_axis(thing, index[..., None], axis=1)
 
-    # --- reward ------------------------------------------------------------------------------------------------
-
     def reward(self, state: MusicState, batch: Transition) -> Float[Array, " batch"]:
         """r = clip(coefficient I, 0, 1) - 1 over the two states of a step: at most 0, and -1 where I <= 0."""
         step, draw = jnp.stack([batch.obs, batch.next_obs], axis=1), jax.random.fold_in(state.key, 1)
         information = self.information(state.statistics, step, draw)
         return jnp.clip(self.config.coefficient * information, 0.0, 1.0) - 1.0
-
-    # --- loss and update ---------------------------------------------------------------------------------------
 
     def loss(self, statistics: MLP, states: Float[Array, "batch time seen"], key: Key[Array, ""]) -> Float[Array, ""]:
         """Minus the mean estimate."""
@@ -137,8 +126,6 @@ class Music(Method):
         loss, grads = jax.value_and_grad(self.loss)(state.statistics, states, draw)
         statistics, opt = descend(self._optimizer, grads, state.opt, state.statistics)
         return MusicState(statistics, opt, key), {"information": -loss}
-
-    # --- downstream --------------------------------------------------------------------------------------------
 
     kept = ()
     goal_rule: ClassVar[GoalRule] = None

@@ -50,9 +50,6 @@ class SmmConfig(MethodConfig):
         require(self.code >= 1, f"method.code is {self.code}; it must be at least 1")
 
 
-# --- state -----------------------------------------------------------------------------------------------------
-
-
 class Autoencoder(NamedTuple):
     """q(code|x) = N(mean, variance), two outputs of the encoder; x is rebuilt from a code drawn from it."""
 
@@ -95,8 +92,6 @@ class Smm(EncoderMethod):
         density_opt = optax.adam(c.density_learning_rate).init(density)
         return SmmState(phi, density, draws, self._optimizer.init(phi), density_opt)
 
-    # --- reward ------------------------------------------------------------------------------------------------
-
     def rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
         """log q(z|s'): the discriminator learns by maximum likelihood of the skill, and has no part in the rest."""
         return log_likelihood(self.skills, jax.vmap(phi)(batch.next_obs), batch.skill)
@@ -117,8 +112,6 @@ class Smm(EncoderMethod):
         code = mean + jnp.exp(0.5 * log_variance) * jax.random.normal(key, mean.shape)
         divergence = 0.5 * jnp.sum(mean**2 + jnp.exp(log_variance) - 1.0 - log_variance, axis=1)
         return (x - jax.vmap(density.decoder)(code)) ** 2, divergence
-
-    # --- losses and update -------------------------------------------------------------------------------------
 
     def density_loss(
         self, density: Autoencoder, batch: Transition, key: Key[Array, ""]

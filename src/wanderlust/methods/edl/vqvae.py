@@ -69,9 +69,6 @@ class Fit(NamedTuple):
     key: Key[Array, ""]
 
 
-# --- the model -------------------------------------------------------------------------------------------------
-
-
 def init(config: EdlConfig, codes: int, obs_dim: int, key: Key[Array, ""]) -> Fit:
     """Fresh networks, and codes near zero."""
     encoder, decoder, codebook, key = jax.random.split(key, 4)
@@ -102,9 +99,6 @@ def nearest(codebook: Float[Array, "codes code"], encoded: Float[Array, "batch c
 def decode(model: VqVae, moments: Moments, code: Float[Array, "batch code"]) -> Float[Array, "batch obs"]:
     """The states that codes stand for."""
     return moments.restore(jax.vmap(model.decoder)(code))
-
-
-# --- loss and update -------------------------------------------------------------------------------------------
 
 
 def loss(
@@ -140,9 +134,6 @@ def fit(config: EdlConfig, states: States, fitted: Fit, steps: Int[Array, ""]) -
 
     fitted, total = jax.lax.fori_loop(0, steps, step, (fitted, jnp.zeros(())))
     return fitted, total / jnp.maximum(steps, 1)
-
-
-# --- what comes of it ------------------------------------------------------------------------------------------
 
 
 class CodeSummary(NamedTuple):

@@ -29,8 +29,6 @@ SMALLEST = 1e-8
 AT_ONCE = 65_536
 """Densities of `surprise` that are computed together: one after the other a GPU would wait for most of the time."""
 
-# --- configuration -------------------------------------------------------------------------------------------
-
 
 @dataclasses.dataclass(frozen=True)
 class IbolConfig(StagedConfig):
@@ -89,9 +87,6 @@ class IbolConfig(StagedConfig):
     def block(self) -> int:
         """Steps a goal is held: what the linearizer has learned."""
         return self.first.method.block if isinstance(self.first.method, LinearizerConfig) else 1
-
-
-# --- state -----------------------------------------------------------------------------------------------------
 
 
 class Networks(NamedTuple):
@@ -163,8 +158,6 @@ class Ibol(HighLevelMethod):
         """A high level that has learned nothing, over the linearizer of the same seed."""
         return LastStageStart(sac=frozen(first.policy()))
 
-    # --- acting ------------------------------------------------------------------------------------------------
-
     def goal_policy(self, state: IbolState, collecting: bool) -> GoalPolicy:
         return GoalPolicy(state.networks.sampling if collecting else state.networks.skill, state.statistics)
 
@@ -173,8 +166,6 @@ class Ibol(HighLevelMethod):
     ) -> Float[Array, " goal"]:
         goals = policy.policy(policy.statistics.normalise(obs, on_root=SMALLEST), skill)
         return goals.mode() if key is None else goals.sample(key)
-
-    # --- reward ------------------------------------------------------------------------------------------------
 
     def returns(self, terms: Terms, surprise: Float[Array, " episodes"]) -> Float[Array, " episodes"]:
         """What the sampling policy maximises: trajectories that skills can make again, of goals that differ."""
@@ -211,8 +202,6 @@ class Ibol(HighLevelMethod):
         marginal = jax.nn.logsumexp(logs, axis=0) - jnp.log(float(self.config.alternatives))
         return -over_time(marginal, seen.valid)
 
-    # --- loss and update ---------------------------------------------------------------------------------------
-
     def loss(self, networks: Networks, seen: Trajectories, key: Key[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
         """Encoder and skill policy follow the gradient of their objective; the sampling policy that of REINFORCE.
 
@@ -243,8 +232,6 @@ class Ibol(HighLevelMethod):
         keep, old = self.config.statistics_keep, state.statistics
         moved = old.merge(moments_of(batch.obs, batch.valid), 1.0 - keep, keep, spread="new")
         return state._replace(statistics=moved)
-
-    # --- downstream --------------------------------------------------------------------------------------------
 
     kept = ("networks", "statistics")
     goal_rule: ClassVar[GoalRule] = None

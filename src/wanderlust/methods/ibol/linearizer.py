@@ -84,8 +84,6 @@ class Linearizer(Method):
             )
         return LinearizerState(jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool))
 
-    # --- reward ------------------------------------------------------------------------------------------------
-
     def reward(self, state: LinearizerState, batch: Transition) -> Float[Array, " batch"]:
         """The move of the whole block along the goal, per step; standardised if the configuration says so."""
         moves = self.moves(batch)
@@ -95,15 +93,11 @@ class Linearizer(Method):
         """<s_end - s_begin, goal> / (sqrt(d) l) over the block of l steps that each transition belongs to."""
         return jnp.sum(jnp.asarray(batch.drift) * batch.skill, axis=1) / jnp.sqrt(float(self.skills.size))
 
-    # --- update ------------------------------------------------------------------------------------------------
-
     def update(self, state: LinearizerState, batch: Transition) -> tuple[LinearizerState, Metrics]:
         """Move the statistics; there is no network to learn."""
         new, keep = moments_of(self.moves(batch)), jnp.where(state.begun, self.config.keep, 0.0)
         moments = Moments(*state[:2]).merge(new, 1.0 - keep, keep, spread=None)
         return LinearizerState(*moments, jnp.ones((), bool)), {"move": new.mean}
-
-    # --- downstream --------------------------------------------------------------------------------------------
 
     kept = ()
     goal_rule: ClassVar[GoalRule] = "own"
