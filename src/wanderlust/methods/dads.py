@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from wanderlust.config import MethodConfig, require
+from wanderlust.config import Count, MethodConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import NOTHING, GoalRule, Method, Metrics
 from wanderlust.methods.skills import DiscreteSkills
@@ -36,12 +36,8 @@ class DadsConfig(MethodConfig):
     """DADS: skill dynamics, whose likelihood is compared with that under other skills."""
 
     name: str = "dads"
-    alternatives: int = 100
+    alternatives: Count = 100
     """Other skills the reward compares with, drawn from the prior."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.alternatives >= 1, f"method.alternatives is {self.alternatives}; it must be at least 1")
 
 
 class DadsState(NamedTuple):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from wanderlust.config import MethodConfig, RunConfig, require, require_at_least, require_positive
+from wanderlust.config import Count, MethodConfig, Positive, RunConfig, require
 from wanderlust.envs.spec import EnvSpec, Transition
 from wanderlust.methods.base import NOTHING, GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace
@@ -27,19 +27,14 @@ class MusicConfig(MethodConfig):
     name: str = "music"
     hidden: tuple[int, ...] = (512,)
     learning_rate: float = 1e-3
-    coefficient: float = 5000.0
+    coefficient: Positive = 5000.0
     """Of the mutual information, before it is clipped to [0, 1]."""
     shuffle: Literal["swap", "shared"] = "swap"
     """How the object's states come beside other states of the agent. swap: each beside one of another time, in every
     episode by itself. shared: one random order for the whole batch, which leaves the two states of a step as they are
     every other time, so that nothing in the batch is rewarded (published code)."""
-    episodes: int = 256
+    episodes: Count = 256
     """Whole episodes of a gradient step."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("method.coefficient", self.coefficient)
-        require_at_least(1, "method.episodes", self.episodes)
 
     def check(self, run: RunConfig) -> None:
         schedule, length = run.schedule, run.env.episode_length

@@ -29,9 +29,7 @@ def learn(
     else:
         step = partial(_joint_step if schedule.order == "joint" else _interleaved_step, parts, replay, fresh)
         learner, metrics = jax.lax.scan(step, learner, jax.random.split(key, schedule.sac_steps))
-    if parts.config.sac.target_update == "epoch":
-        learner = learner._replace(sac=parts.sac.move_targets(learner.sac))
-    return learner, jax.tree.map(jnp.mean, metrics)
+    return learner._replace(sac=parts.sac.end_epoch(learner.sac)), jax.tree.map(jnp.mean, metrics)
 
 
 def _sac_first(
@@ -103,8 +101,6 @@ def sac_update(
         ),
         key,
     )
-    if parts.config.sac.target_update == "step":
-        sac = parts.sac.move_targets(sac)
     return sac, {"reward": jnp.mean(reward), **metrics}
 
 

@@ -81,12 +81,11 @@ class SacLearner:
             draw, noise = jax.random.split(key)
             batch: Any = replays.take(kept, _rows(kept, draw, setting.batch, self.decisions))
             batch = batch._replace(obs=normalised(moments, batch.obs), next_obs=normalised(moments, batch.next_obs))
-            state, metrics = self.algorithm.update(state, batch, noise)
-            return self.algorithm.move_targets(state) if config.target_update == "step" else state, metrics
+            return self.algorithm.update(state, batch, noise)
 
         state, metrics = jax.lax.scan(step, state, jax.random.split(key, setting.steps))
-        state = self.algorithm.move_targets(state) if config.target_update == "epoch" else state
-        return state, kept if setting.collections > 1 else memory, jax.tree.map(jnp.mean, metrics)
+        memory = kept if setting.collections > 1 else memory
+        return self.algorithm.end_epoch(state), memory, jax.tree.map(jnp.mean, metrics)
 
 
 @dataclasses.dataclass(frozen=True)

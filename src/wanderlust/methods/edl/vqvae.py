@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from wanderlust.config import StagedConfig, require, require_at_least, require_positive
+from wanderlust.config import Count, Positive, StagedConfig, require
 from wanderlust.rl.moments import Moments, moments_of
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, init_mlp
 
@@ -28,21 +28,18 @@ class EdlConfig(StagedConfig):
     """
 
     name: str = "edl"
-    code: int = 16
+    code: Count = 16
     """Entries of a code."""
-    commitment: float = 1.5
+    commitment: Positive = 1.5
     """Weight of the encoder's distance to its code in the VQ-VAE's loss."""
-    code_steps: int = 50_000
+    code_steps: Count = 50_000
     """Gradient steps of the VQ-VAE."""
-    code_batch: int = 256
+    code_batch: Count = 256
 
     def __post_init__(self) -> None:
         super().__post_init__()
         first = self.first.method
         require(first.name == "smm", f"method.first.method.name is {first.name!r}; edl explores with 'smm'")
-        for name in ("code", "code_steps", "code_batch"):
-            require_at_least(1, f"method.{name}", getattr(self, name))
-        require_positive("method.commitment", self.commitment)
 
 
 class States(NamedTuple):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.config import RunConfig, StagedConfig, require, require_at_least
+from wanderlust.config import Count, RunConfig, Share, StagedConfig, Weight, require
 from wanderlust.errors import UserError
 from wanderlust.methods.base import FirstStage, GoalRule, HighLevelMethod, LastStageStart, Metrics, Trajectories
 from wanderlust.methods.ibol.linearizer import LinearizerConfig
@@ -38,31 +38,25 @@ class IbolConfig(StagedConfig):
     """
 
     name: str = "ibol"
-    bottleneck: float = 0.01
+    bottleneck: Weight = 0.01
     """Weight of the divergence of q(z|trajectory) from the prior (beta of the paper)."""
-    recovery: float = 2.0
+    recovery: Weight = 2.0
     """Weight of log q(u|trajectory), by which the sampling policy's parameter is recovered."""
-    spread: float = 1.0
+    spread: Weight = 1.0
     """Weight of -log p(goal|state) in what the sampling policy is rewarded for (alpha of the paper)."""
     baseline: bool = False
     """Whether REINFORCE judges a trajectory against the mean of the others in its batch, which makes it less noisy."""
-    samples: int = 16
+    samples: Count = 16
     """Skills drawn from q(z|trajectory) for each trajectory."""
-    alternatives: int = 100
+    alternatives: Count = 100
     """Parameters u over which p(goal|state) is a mean."""
-    statistics_keep: float = 0.85
+    statistics_keep: Share = 0.85
     """What an epoch keeps of the running mean and variance by which both policies and the encoder see states."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         first = self.first.method
         require(first.name == "linearizer", f"method.first.method.name is {first.name!r}; ibol needs a 'linearizer'")
-        for name in ("bottleneck", "recovery", "spread"):
-            require(getattr(self, name) >= 0, f"method.{name} is {getattr(self, name)}; it must be 0 or larger")
-        for name in ("samples", "alternatives"):
-            require_at_least(1, f"method.{name}", getattr(self, name))
-        keep = self.statistics_keep
-        require(0 <= keep < 1, f"method.statistics_keep is {keep}; it must be in [0, 1)")
 
     def check(self, run: RunConfig) -> None:
         schedule, length = run.schedule, run.env.episode_length
