@@ -46,8 +46,8 @@ from wanderlust.methods.ibol.ibol import (
     Networks,
     Terms,
     Trajectories,
-    above_the_others,
     decision_densities,
+    leave_one_out_advantage,
     over_time,
 )
 from wanderlust.methods.ibol.linearizer import LinearizerState
@@ -343,8 +343,10 @@ def test_each_network_follows_its_own_gradient():
 
 
 def test_a_baseline_is_the_mean_of_the_others():
-    np.testing.assert_allclose(above_the_others(jnp.array([1.0, 2.0, 6.0])), [1 - 4, 2 - 3.5, 6 - 1.5], rtol=1e-6)
-    baseline = jax.jacobian(lambda returns: returns - above_the_others(returns))(jnp.arange(5.0))
+    np.testing.assert_allclose(
+        leave_one_out_advantage(jnp.array([1.0, 2.0, 6.0])), [1 - 4, 2 - 3.5, 6 - 1.5], rtol=1e-6
+    )
+    baseline = jax.jacobian(lambda returns: returns - leave_one_out_advantage(returns))(jnp.arange(5.0))
     np.testing.assert_allclose(np.diag(baseline), 0, atol=1e-6)  # so the expected gradient stays what it is
 
 
@@ -355,7 +357,7 @@ def test_with_a_baseline_only_the_sampling_policy_learns_otherwise():
     def gradients(networks):
         noise_key, other_key = jax.random.split(KEY)
         terms = IBOL.terms(networks, SEEN, jax.random.normal(noise_key, (4, 5, 2)))
-        judged = above_the_others(IBOL.returns(terms, IBOL.surprise(networks.sampling, SEEN, other_key)))
+        judged = leave_one_out_advantage(IBOL.returns(terms, IBOL.surprise(networks.sampling, SEEN, other_key)))
 
         def reinforce(sampling):
             logs = decision_densities(sampling, SEEN, SEEN.parameter)

@@ -76,7 +76,7 @@ def load(path: Path, form: str, parts: Setup, setup: TaskSetup) -> SavedControll
     except (KeyError, TypeError, ValueError):
         raise UserError(f"{path} is not a {form}") from None
     learner = make_learner(parts, setup, setting, hold)
-    training: Any = jax.eval_shape(lambda: hierarchy.begin(learner, jnp.array(seeds)))
+    training: Any = jax.eval_shape(lambda: hierarchy.start_training(learner, jnp.array(seeds)))
     if form == PAUSED:
         training = read_tree(file, training)
     controllers = hierarchy.controllers(learner, training)

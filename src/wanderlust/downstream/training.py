@@ -39,14 +39,14 @@ class ControllerSetup(NamedTuple):
     folder: Path
 
 
-def begin(given: ControllerSetup, request: Request) -> SavedController:
+def new_training(given: ControllerSetup, request: Request) -> SavedController:
     """A training before its first epoch, with the numbers that are asked for."""
     recipe = request.recipe or ("fast" if devices.has_gpu() else "laptop")
     setting = get_setting(recipe, request.controller, request.task.env)
     epochs, worlds = request.epochs or setting.epochs, request.worlds or setting.episodes
     setting = dataclasses.replace(setting, epochs=epochs, episodes=worlds)
     learner = make_learner(given.parts, given.task, setting, request.hold or usual_option_length(request.task.env))
-    training = hierarchy.begin(learner, jnp.array(given.seeds))
+    training = hierarchy.start_training(learner, jnp.array(given.seeds))
     return SavedController(learner, given.seeds, recipe, 0, 0, 0.0, training=training)
 
 

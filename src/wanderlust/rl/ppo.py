@@ -88,12 +88,12 @@ class Ppo:
 
     # --- what is learned from ----------------------------------------------------------------------------------
 
-    def judged(self, state: PpoState, episodes: Episodes) -> PpoBatch:
+    def with_advantages(self, state: PpoState, episodes: Episodes) -> PpoBatch:
         """Advantages and returns of whole episodes; [time, worlds, ...], like what they are made of."""
         value, next_value = (_values(state.networks.value, x) for x in (episodes.obs, episodes.next_obs))
         next_value = jnp.where(episodes.last, 0.0, next_value)
-        surprise = episodes.reward + self.config.discount * next_value - value
-        advantage = _backwards(surprise, episodes.last, self.config.discount * self.config.trace)
+        td_error = episodes.reward + self.config.discount * next_value - value
+        advantage = _backwards(td_error, episodes.last, self.config.discount * self.config.trace)
         target = _backwards(episodes.reward, episodes.last, self.config.discount)
         return PpoBatch(episodes.obs, episodes.action, episodes.log_prob, advantage, target)
 

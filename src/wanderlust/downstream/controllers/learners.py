@@ -116,7 +116,7 @@ class PpoLearner:
         over = decisions.terminated | decisions.truncated  # as in SAC, no value is expected beyond the time limit
         action, log_prob = decisions.choice.note
         rollouts = Episodes(seen, action, log_prob, decisions.reward, seen_next, over)
-        happened = all_worlds(self.algorithm.judged(state, rollouts))
+        happened = all_worlds(self.algorithm.with_advantages(state, rollouts))
         empty = replays.empty(jax.tree.map(lambda x: x[0], happened), self.decisions)
         kept = replays.append_valid(empty, happened, decisions.valid.reshape(-1))
 

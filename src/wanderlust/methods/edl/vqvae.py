@@ -144,7 +144,7 @@ class CodeSummary(NamedTuple):
     """The mean squared distance of a state from the one that stands for it."""
 
 
-def summed_up(model: VqVae, states: States) -> CodeSummary:
+def summarise(model: VqVae, states: States) -> CodeSummary:
     """The goals, and how well they stand for the states."""
     moments = moments_of_states(states)
     there, count = jnp.arange(len(states.obs)) < states.size, jnp.maximum(states.size, 1)

@@ -210,8 +210,8 @@ class Ibol(HighLevelMethod):
         log_density = decision_densities(networks.sampling, seen, seen.parameter)
         likelihood = jnp.sum(jnp.where(seen.valid, log_density, 0.0), axis=1)
         metrics = {"reward": returns, "surprise": surprise, **terms._asdict()}
-        judged = above_the_others(returns) if self.config.baseline else returns
-        loss = -jnp.mean(self._bottleneck(terms)) - jnp.mean(likelihood * judged)
+        advantage = leave_one_out_advantage(returns) if self.config.baseline else returns
+        loss = -jnp.mean(self._bottleneck(terms)) - jnp.mean(likelihood * advantage)
         return loss, {name: jnp.mean(value) for name, value in metrics.items()}
 
     def learn(self, state: IbolState, batch: Trajectories, key: Key[Array, ""]) -> tuple[IbolState, Metrics]:
@@ -255,7 +255,7 @@ def over_time(x: Float[Array, "episodes time"], valid: Bool[Array, "episodes tim
     return jnp.sum(jnp.where(valid, x, 0.0), axis=1) / jnp.maximum(jnp.sum(valid, axis=1), 1)
 
 
-def above_the_others(returns: Float[Array, " episodes"]) -> Float[Array, " episodes"]:
+def leave_one_out_advantage(returns: Float[Array, " episodes"]) -> Float[Array, " episodes"]:
     """By how much each exceeds the mean of all others, which does not depend on it: a baseline without a bias."""
     count = returns.shape[0]
     return (returns - jnp.mean(returns)) * (count / (count - 1))
