@@ -1,7 +1,7 @@
 import dataclasses
 import json
 import math
-from types import SimpleNamespace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -364,7 +364,7 @@ def test_the_command_it_advises_after_training_works(command_line, tmp_path):
 def test_where_no_task_has_goals_it_advises_nothing_towards_them():
     def advised(env, method):
         config = get_recipe("laptop", env, method, usual_skills(method))
-        return reports._to_goals(SimpleNamespace(config=config, path="a run"))
+        return reports.to_goals(Run(Path("a run"), config))
 
     assert advised("ant", "dads") == "downstream 'a run' --task ant-goal --controller mppi"
     assert advised("half-cheetah", "dads") is None
