@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from wanderlust.config import MethodConfig
+from wanderlust.config import MethodConfig, Positive
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import GoalRule
 from wanderlust.methods.encoder import EncoderMethod
@@ -22,7 +22,7 @@ from wanderlust.rl.nets import MLP, directions, displacements
 class CompassConfig(MethodConfig):
     """What can be changed, as `--method.sharpness 2`; `hidden` and `learning_rate` are there already."""
 
-    sharpness: float = 1.0
+    sharpness: Positive = 1.0
     """What rewards are multiplied by."""
 
 

@@ -24,7 +24,9 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "0"
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 if os.environ["JAX_PLATFORMS"] == "cpu" and importlib.metadata.version("jaxlib").startswith(("0.10.", "0.11.")):
     _flags = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_flags}".strip()
+    _given = os.environ.get("XLA_FLAGS", "")
+    if _flags not in _given:  # a worker has them from its parent; said twice they make other keys in the cache
+        os.environ["XLA_FLAGS"] = f"{_given} {_flags}".strip()
 
 import jax  # noqa: E402
 import pytest  # noqa: E402

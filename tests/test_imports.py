@@ -1,6 +1,7 @@
 """Imports point one way, and nothing on disk is ever run."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -70,6 +71,7 @@ def room_of(module: str) -> str:
     return module.split(".")[0]
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     found = {}
     for path in sorted(SOURCE.rglob("*.py")):
@@ -78,9 +80,15 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
 def imports(path: Path, inside_functions: bool) -> set[str]:
     """Our modules that a file imports, as dotted names below `wanderlust`."""
-    body = ast.parse(path.read_text())
+    body = parsed(path)
     inner = set()
     if not inside_functions:
         functions = [n for n in ast.walk(body) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
@@ -129,7 +137,7 @@ def test_the_lower_rooms_know_only_what_they_are_meant_to(room):
 @pytest.mark.parametrize("name", [name for name in modules() if name.split(".")[0] in UNNAMED])
 def test_rooms_name_no_method(name):
     """Neither as a string, nor by importing its file."""
-    tree = ast.parse(modules()[name].read_text())
+    tree = parsed(modules()[name])
     documentation = {
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
@@ -146,7 +154,7 @@ def test_rooms_name_no_method(name):
 @pytest.mark.parametrize("path", sorted(EXPERIMENTS.rglob("*.py")), ids=lambda path: path.stem)
 def test_experiments_list_methods_and_do_nothing_special_for_one(path):
     """Rows have names; what is done with a row does not depend on its name, nor on a method's own file."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.match_case)]
     words = {node.value for part in compared for node in ast.walk(part) if isinstance(node, ast.Constant)}
     assert not words & set(METHODS.names())
@@ -156,13 +164,16 @@ def test_experiments_list_methods_and_do_nothing_special_for_one(path):
 
 @pytest.mark.parametrize("name", modules())
 def test_files_are_readable_in_one_sitting(name):
-    assert len(modules()[name].read_text().splitlines()) <= 350
+    path = modules()[name]
+    assert len(path.read_text().splitlines()) <= 350
+    functions = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
+    assert not [node.name for node in functions if node.end_lineno - node.lineno >= 80]
 
 
 def test_no_type_name_is_used_for_two_things():
     seen: dict[str, list[str]] = {}
     for name, path in modules().items():
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef):
                 seen.setdefault(node.name, []).append(name)
     assert {kind: places for kind, places in seen.items() if len(places) > 1} == {}
@@ -185,7 +196,7 @@ def test_there_are_no_cycles_between_modules():
 
 @pytest.mark.parametrize("name", modules())
 def test_nothing_read_from_disk_can_run(name):
-    for node in ast.walk(ast.parse(modules()[name].read_text())):
+    for node in ast.walk(parsed(modules()[name])):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = {alias.name for alias in node.names} | {getattr(node, "module", None)}
             assert not names & {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}

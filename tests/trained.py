@@ -11,7 +11,7 @@ from pathlib import Path
 from helpers import tiny_config
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.runs.run import Run
-from wanderlust.train import loop
+from wanderlust.train import loop, stages
 
 _folder = tempfile.TemporaryDirectory(prefix="wanderlust-runs-")
 
@@ -24,7 +24,7 @@ def trained(method: str = "lsd", discrete: int | None = None, seeds: int = 1) ->
 @functools.cache
 def _trained(method: str, discrete: int | None, seeds: int) -> Run:
     config = tiny_config(method, discrete, seeds)
-    run = loop.start(config, Path(_folder.name) / f"{config.name}-{seeds}")
+    run = stages.start(config, Path(_folder.name) / f"{config.name}-{seeds}")
     loop.run_training(run, quiet=True)
     evaluate(run, episodes=20)
     return run

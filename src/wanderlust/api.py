@@ -175,7 +175,7 @@ def normalise(
     By such numbers networks see a world; those of the paper's bodies are preset, and this is how they were made.
 
     Args:
-        env: a world of ours, e.g. ``"ant"``; or any environment that observes a Box and acts by a Box or discretely: an
+        env: a world of ours, e.g. ``"ant"``; or any environment that observes a Box: an
             id that Gymnasium has registered, e.g. ``"Hopper-v5"``, a `gymnasium.Env`, or a
             `gymnasium.vector.VectorEnv` in any autoreset mode, e.g. ``wanderlust.make_vec("ant", 64)``. One that is
             handed over is reseeded and stepped, not closed: reset it before you use it again.

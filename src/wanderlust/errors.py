@@ -22,11 +22,3 @@ def require_positive(name: str, value: float) -> None:
 def require_at_least(least: int, name: str, value: int) -> None:
     """Refuse counts that are too small."""
     require(value >= least, f"{name} is {value}; it must be at least {least}")
-
-
-def require_widths(name: str, widths: tuple[int, ...]) -> None:
-    """Refuse layer widths that are no network."""
-    require(
-        len(widths) >= 1 and all(w >= 1 for w in widths),
-        f"{name} is {list(widths)}; it must be one or more layer widths of at least 1",
-    )

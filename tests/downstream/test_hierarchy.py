@@ -293,7 +293,7 @@ def tiny_training(seeds, outside=False):
     setting = dataclasses.replace(SETTINGS["laptop", "sac"], episodes=3, steps=2, batch=8, collections=2)
     setting = dataclasses.replace(setting, learner=dataclasses.replace(setting.learner, hidden=(8,)))
     learner = make_learner(parts, setup, setting, option_length=5)
-    state = hierarchy.begin(learner, jnp.array(seeds))
+    state = hierarchy.start_training(learner, jnp.array(seeds))
     mine = jax.tree.map(lambda x: x[np.array(seeds)], learned)
     epoch, log = hierarchy.make_epoch(parts, setup, learner), []
     for _ in range(3):
@@ -320,7 +320,7 @@ def test_epochs_compile_once(monkeypatch):
     epoch, learned = hierarchy.make_epoch(PARTS, setup, learner), Learned(skills.sac.policy, skills.method)
     ends, compiled = [], 0
     for _ in range(2):
-        state, log = hierarchy.begin(learner, jnp.array([0])), []
+        state, log = hierarchy.start_training(learner, jnp.array([0])), []
         for _ in range(3):
             state, metrics = epoch(state, learned)
             assert metrics["return"].shape == (1,)
@@ -333,7 +333,7 @@ def test_epochs_compile_once(monkeypatch):
 
 def test_seeds_begin_differently():
     learner = make_learner(PARTS, setup_of(PARTS), get_setting("laptop", "ppo", "point"), option_length=10)
-    state = hierarchy.begin(learner, jnp.array([3, 4]))
+    state = hierarchy.start_training(learner, jnp.array([3, 4]))
     assert not np.array_equal(*jax.random.key_data(state.key))
     assert not np.array_equal(*state.learner.networks.policy.layers[0].weight)
 

@@ -139,7 +139,7 @@ def dreaming(view="", discrete=None, gain=0.5):
 
 
 @pytest.mark.parametrize("view", ["", "xyo"])
-def test_rewards_are_distances_in_metres_along_the_foreseen_course(view):
+def test_rewards_are_distances_in_metres_along_the_predicted_course(view):
     parts, state = dreaming(view)
     std = parts.world.spec.obs_std[0]
     assert std == pytest.approx(2.0)

@@ -14,7 +14,7 @@ from wanderlust.evaluation.metrics import coverage
 from wanderlust.runs.files import ArrayFile
 from wanderlust.runs.run import Run
 from wanderlust.sweeps import grid, tables
-from wanderlust.train import loop
+from wanderlust.train import loop, stages
 from wanderlust_experiments import ablation
 
 TINY = ("method.hidden=[8]", "sac.hidden=[8]", "schedule.worlds=4", "schedule.sac_batch=16", "log_every=2")
@@ -213,7 +213,7 @@ def test_an_unfinished_run_goes_on_from_its_checkpoint(copy):
     path = copy / "work" / "point" / SECOND
     run = Run.open(path)
     shutil.rmtree(path)
-    run = loop.start(run.config, path)
+    run = stages.start(run.config, path)
     loop.run_training(run, budget_seconds=1e-9, quiet=True)
     assert list(run.checkpoints()) == [2]
     before = run.metrics()

@@ -284,7 +284,6 @@ WRONG = {
         SyncVectorEnv([lambda: Stairs(observation=spaces.Dict(x=spaces.Box(0, 1)))] * 2),
         "SyncVectorEnv observes a Dict; it must be a Box, such as Gymnasium's wrapper FlattenObservation makes",
     ),
-    "actions": Wrong(Stairs(action=spaces.Text(3)), "Stairs acts by a Text; it must be one of Box, Discrete, "),
     "seed": Wrong(Stairs(), "seed is -1; Gymnasium takes none below 0", {"seed": -1}),
     "engine": Wrong(Stairs(), r"engines step our worlds only \(point, ant, .*\); leave it out", {"engine": "c"}),
     "nan": Wrong(Lost(), "led Lost to where its observation is not finite"),

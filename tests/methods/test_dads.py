@@ -402,18 +402,18 @@ def test_four_skills_find_the_four_corners():
     @jax.jit
     @jax.vmap
     def steps(learner):
-        """The mean step of each skill, and the one foreseen, which is the same everywhere."""
+        """The mean step of each skill, and the one predicted, which is the same everywhere."""
         obs = one_seed_rollout(parts, learner.sac.policy, jnp.eye(4), jax.random.key(0)).obs
         moved = parts.view.for_method(obs[-1]) - parts.view.for_method(obs[0])
         return moved / (len(obs) - 1), parts.method.predict(learner.method, jnp.zeros((4, 2)), jnp.eye(4))
 
-    real, foreseen = (np.asarray(x) for x in steps(learner))
+    real, predicted = (np.asarray(x) for x in steps(learner))
     for seed in range(2):
         assert len(np.unique(np.sign(real[seed]), axis=0)) == 4
-    np.testing.assert_allclose(foreseen, real, atol=0.15)
+    np.testing.assert_allclose(predicted, real, atol=0.15)
 
 
-def test_continuous_skills_are_foreseen_and_told_apart():
+def test_continuous_skills_are_predicted_and_told_apart():
     _, _, metrics = learn(small("dads", SkillConfig("continuous", 2), alternatives=10), 120)
     assert np.all(metrics["reward"] > 0.15)  # 0 if all skills were alike
     assert np.all(metrics["phi_loss"] < 0.5)  # 1 if only the mean were known

@@ -224,7 +224,7 @@ def test_only_the_states_there_are_count():
     states = States(obs, jnp.int32(2))
     np.testing.assert_allclose(vqvae.moments_of_states(states), [[2.0], [1.0]])
     model = VqVae(linear([[1.0]], [0.0]), linear([[1.0]], [0.0]), jnp.array([[-1.0], [0.5], [9.0]]))
-    found = jax.jit(vqvae.summed_up)(model, states)  # standardised: -1 and 1; their codes stand for 1 and 2.5
+    found = jax.jit(vqvae.summarise)(model, states)  # standardised: -1 and 1; their codes stand for 1 and 2.5
     np.testing.assert_allclose(found.goal[:, 0], [1.0, 2.5, 11.0], rtol=1e-5)
     np.testing.assert_allclose(found.share, [0.5, 0.5, 0.0])
     np.testing.assert_allclose(found.spread, (0.0 + 0.25) / 2, rtol=1e-4)
@@ -242,7 +242,7 @@ def test_codes_settle_where_the_states_are():
         first = vqvae.init(config, 8, 2, key)
         last, error = vqvae.fit(config, states, first, jnp.int32(1500))
         untouched, _ = vqvae.fit(config, states, first, jnp.int32(0))
-        return first, last, error, untouched, vqvae.summed_up(last.model, states)
+        return first, last, error, untouched, vqvae.summarise(last.model, states)
 
     first, _, _, untouched, found = run(jax.random.key(1))
     assert 0.1 < float(jnp.abs(first.model.codebook).max()) <= 1 / 8
@@ -296,7 +296,7 @@ def test_the_skills_begin_with_the_states_exploration_found(whole):
         states = States(jnp.asarray(replay["replay/data/next_obs"][k] / std), jnp.asarray(replay["replay/size"][k]))
         config, key = whole.config.method, jax.random.fold_in(jax.random.key(k), 2)
         fitted, _ = vqvae.fit(config, states, vqvae.init(config, 3, 2, key), jnp.int32(3))
-        found = vqvae.summed_up(fitted.model, states)
+        found = vqvae.summarise(fitted.model, states)
         np.testing.assert_allclose(goals[k], found.goal, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(file.read("spread")[k], found.spread, rtol=1e-4)
     learned = arrays(whole)  # four epochs later they are the same
@@ -460,12 +460,12 @@ def test_on_point_exploration_covers_more_than_chance_and_skills_reach_their_cod
     assert covered > 1.5 * measure_coverage(random) > 100
 
     @jax.jit
-    def summed_up(replay):
+    def summarise(replay):
         states = States(learner.view.for_method(replay.data.next_obs[0]), replay.size[0])
         fitted = vqvae.init(config.method, 10, 2, key[0])
-        return vqvae.summed_up(vqvae.fit(config.method, states, fitted, jnp.int32(1500))[0].model, states)
+        return vqvae.summarise(vqvae.fit(config.method, states, fitted, jnp.int32(1500))[0].model, states)
 
-    found = summed_up(explored.replay)
+    found = summarise(explored.replay)
     assert (found.share > 0).sum() >= 7
 
     begun, method = train.init(learner), jax.jit(jax.vmap(with_goals))(found.goal[None], found.spread[None])

@@ -46,13 +46,13 @@ from wanderlust.methods.ibol.ibol import (
     Networks,
     Terms,
     Trajectories,
-    above_the_others,
     decision_densities,
+    leave_one_out_advantage,
     over_time,
 )
 from wanderlust.methods.ibol.linearizer import LinearizerState
 from wanderlust.methods.ibol.nets import Beta, BetaPolicy, Normal, init_beta_policy, init_encoder
-from wanderlust.methods.skills import BoxSkills, Commands, ContinuousSkills
+from wanderlust.methods.skills import BoxSkills, ContinuousSkills
 from wanderlust.recipes import RECIPES, get_recipe
 from wanderlust.rl.moments import Moments
 from wanderlust.runs import learned as learned_files
@@ -65,7 +65,6 @@ from wanderlust.train import loop, stages
 from wanderlust.train.autoreset import drift
 from wanderlust.train.drivers import FusedDriver, SplitDriver
 from wanderlust.train.probe import make_episodes
-from wanderlust.train.state import behaviour_policy
 from wanderlust_experiments import coverage
 
 KEY = jax.random.key(0)
@@ -344,8 +343,10 @@ def test_each_network_follows_its_own_gradient():
 
 
 def test_a_baseline_is_the_mean_of_the_others():
-    np.testing.assert_allclose(above_the_others(jnp.array([1.0, 2.0, 6.0])), [1 - 4, 2 - 3.5, 6 - 1.5], rtol=1e-6)
-    baseline = jax.jacobian(lambda returns: returns - above_the_others(returns))(jnp.arange(5.0))
+    np.testing.assert_allclose(
+        leave_one_out_advantage(jnp.array([1.0, 2.0, 6.0])), [1 - 4, 2 - 3.5, 6 - 1.5], rtol=1e-6
+    )
+    baseline = jax.jacobian(lambda returns: returns - leave_one_out_advantage(returns))(jnp.arange(5.0))
     np.testing.assert_allclose(np.diag(baseline), 0, atol=1e-6)  # so the expected gradient stays what it is
 
 
@@ -356,7 +357,7 @@ def test_with_a_baseline_only_the_sampling_policy_learns_otherwise():
     def gradients(networks):
         noise_key, other_key = jax.random.split(KEY)
         terms = IBOL.terms(networks, SEEN, jax.random.normal(noise_key, (4, 5, 2)))
-        judged = above_the_others(IBOL.returns(terms, IBOL.surprise(networks.sampling, SEEN, other_key)))
+        judged = leave_one_out_advantage(IBOL.returns(terms, IBOL.surprise(networks.sampling, SEEN, other_key)))
 
         def reinforce(sampling):
             logs = decision_densities(sampling, SEEN, SEEN.parameter)
@@ -455,14 +456,15 @@ def test_the_lower_level_is_given_the_goal_alone_and_takes_its_mode():
     np.testing.assert_allclose(command, np.concatenate([z, goals], axis=1), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(got, by_hand, rtol=1e-4, atol=1e-6)
     assert np.abs(drawn - by_hand).max() > 1e-4
-    assert behaviour_policy(parts, learner).goal_policy.policy is learner.method.networks.sampling
+    assert train.skill_policy(parts, learner, collecting=True).goal_policy.policy is learner.method.networks.sampling
 
 
 def test_a_command_is_a_skill_and_no_goal_yet():
-    command = Commands(ContinuousSkills(2), 3)
-    drawn = command.sample(KEY)
-    np.testing.assert_array_equal(drawn, [*ContinuousSkills(2).sample(KEY), 0, 0, 0])
-    assert command.size == 5
+    parts = train.assemble(config())
+    drawn = parts.sample_command(KEY)
+    goal = parts.method.high_level.lower.skills.size
+    np.testing.assert_array_equal(drawn, [*parts.skills.sample(KEY), *[0] * goal])
+    assert parts.command_size == len(drawn) and goal > 0
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------

@@ -312,14 +312,14 @@ UNITS = np.array([2.0, 0.5])
 
 
 def normal_steps(drift, key, count=256):
-    """Steps drawn from N(drift, I), in other units; the skill is the part that cannot be foreseen."""
+    """Steps drawn from N(drift, I), in other units; the skill is the part that cannot be predicted."""
     a, b = jax.random.split(key)
     noise = jax.random.normal(a, (count, 2))
     return steps(b, (noise + jnp.array(drift)[None]) * jnp.array(UNITS, jnp.float32)[None], noise)
 
 
 @pytest.mark.parametrize("drift", [(0.0, 0.0), (1.0, -1.0)], ids=["still", "drifting"])
-def test_csd_learns_how_steps_are_distributed_and_phi_what_cannot_be_foreseen(drift):
+def test_csd_learns_how_steps_are_distributed_and_phi_what_cannot_be_predicted(drift):
     """The model finds drift and spread, so that d is the mean square of the rest, whatever its units.
 
     The best linear phi undoes the units as well. Where there is a drift, it must not see it: no step is so sure that

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from wanderlust.config import SkillConfig
-from wanderlust.methods.skills import BoxSkills, Commands, ContinuousSkills, DiscreteSkills, make_skills
+from wanderlust.methods.skills import BoxSkills, ContinuousSkills, DiscreteSkills, make_skills
 
 COUNT = 20_000
 
@@ -69,7 +69,6 @@ def test_all_lists_every_skill_once():
         (ContinuousSkills(3, unit_length=True), lambda z: np.isclose(np.linalg.norm(z), 1.0)),
         (DiscreteSkills(3), lambda z: sorted(z) == [0.0, 0.0, 1.0]),
         (BoxSkills(2), lambda z: np.all(np.abs(z) <= 1.0)),
-        (Commands(BoxSkills(2), goal=1), lambda z: np.all(np.abs(z[:2]) <= 1.0)),
     ],
 )
 def test_no_skill_is_nearer_to_a_vector_than_the_nearest(skills, is_skill):

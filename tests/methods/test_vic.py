@@ -94,7 +94,7 @@ def test_other_methods_carry_nothing_along():
     parts = train.assemble(tiny_config("lsd"))
     state = jax.eval_shape(lambda: train.init(parts))
     assert state.replay.data.start == () == state.worlds.start
-    worlds = start_episodes(parts.world, parts.skills, jax.random.key(0), 3, keeps_start=True)
+    worlds = start_episodes(parts.world, parts.skills.sample, jax.random.key(0), 3, keeps_start=True)
     np.testing.assert_array_equal(worlds.start, jax.vmap(parts.world.observe)(worlds.state))
 
 

@@ -22,7 +22,7 @@ UNIFORM = fixed([[0.0, 0.0]], [0.0, 0.0])
 SAYS_OBS = fixed([[1.0]], [0.0])
 
 
-def episodes(obs, reward, next_obs, terminal, last):
+def episodes(obs, reward, next_obs, last):
     column = lambda x, kind: jnp.array(x, kind)[:, None]  # noqa: E731
     zeros = jnp.zeros((len(reward), 1))
     return Episodes(
@@ -31,15 +31,14 @@ def episodes(obs, reward, next_obs, terminal, last):
         zeros,
         column(reward, jnp.float32),
         column(next_obs, jnp.float32)[..., None],
-        column(terminal, bool),
         column(last, bool),
     )
 
 
-def judged(happened, config=CONFIG):
+def with_advantages(happened, config=CONFIG):
     ppo = Ppo(config, 1, 2)
     state = jax.jit(ppo.init)(jax.random.key(0))._replace(networks=PpoNetworks(UNIFORM, SAYS_OBS))
-    return jax.jit(ppo.judged)(state, happened)
+    return jax.jit(ppo.with_advantages)(state, happened)
 
 
 # --- advantages and returns -------------------------------------------------------------------------------------------
@@ -47,28 +46,21 @@ def judged(happened, config=CONFIG):
 
 def test_advantages_by_hand():
     """Values are the observations themselves: 1, 2, 3; gamma 0.9, lambda 0.8; the last step is terminal."""
-    batch = judged(episodes([1, 2, 3], [0.5, 0, 4], [2, 3, 99], [0, 0, 1], [0, 0, 1]))
-    surprise = [0.5 + 0.9 * 2 - 1, 0.9 * 3 - 2, 4 - 3]
-    third = surprise[2]
-    second = surprise[1] + 0.72 * third
-    first = surprise[0] + 0.72 * second
+    batch = with_advantages(episodes([1, 2, 3], [0.5, 0, 4], [2, 3, 99], [0, 0, 1]))
+    td_error = [0.5 + 0.9 * 2 - 1, 0.9 * 3 - 2, 4 - 3]
+    third = td_error[2]
+    second = td_error[1] + 0.72 * third
+    first = td_error[0] + 0.72 * second
     np.testing.assert_allclose(batch.advantage[:, 0], [first, second, third], rtol=1e-6)
 
 
 def test_targets_are_discounted_returns():
-    batch = judged(episodes([1, 2, 3], [0.5, 0, 4], [2, 3, 99], [0, 0, 1], [0, 0, 1]))
+    batch = with_advantages(episodes([1, 2, 3], [0.5, 0, 4], [2, 3, 99], [0, 0, 1]))
     np.testing.assert_allclose(batch.target[:, 0], [0.5 + 0.81 * 4, 0.9 * 4, 4], rtol=1e-6)
 
 
-def test_an_episode_that_is_cut_off_is_worth_what_its_end_is():
-    batch = judged(episodes([1, 2], [0, 1], [2, 5], [0, 0], [0, 1]))
-    np.testing.assert_allclose(batch.target[:, 0], [0.9 * (1 + 0.9 * 5), 1 + 0.9 * 5], rtol=1e-6)
-    last = 1 + 0.9 * 5 - 2
-    np.testing.assert_allclose(batch.advantage[:, 0], [0.9 * 2 - 1 + 0.72 * last, last], rtol=1e-6)
-
-
 def test_nothing_leaks_from_one_episode_into_the_one_before():
-    batch = judged(episodes([1, 1], [0, 1000], [7, 1], [1, 1], [1, 1]))
+    batch = with_advantages(episodes([1, 1], [0, 1000], [7, 1], [1, 1]))
     np.testing.assert_allclose(batch.advantage[:, 0], [-1, 999], rtol=1e-6)
     np.testing.assert_allclose(batch.target[:, 0], [0, 1000], rtol=1e-6)
 
@@ -148,7 +140,7 @@ def learn(ppo, begin, step, length):
 
         _, seen = jax.lax.scan(one, begin(start), jax.random.split(acts, length))
         over = jnp.broadcast_to(jnp.arange(length)[:, None] == length - 1, (length, WORLDS))
-        batch = ppo.judged(state, Episodes(*seen, over, over))
+        batch = ppo.with_advantages(state, Episodes(*seen, over))
         batch = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
         state, _ = jax.lax.scan(lambda s, _: ppo.update(s, batch), state, None, length=4)
         return state, jnp.mean(seen[3])

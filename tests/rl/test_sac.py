@@ -40,7 +40,7 @@ class Probe:
     def _fit(self, state, batch, key):
         def step(state, key):
             state, metrics = self.sac.update(state, batch, key)
-            return self.sac.move_targets(state), metrics
+            return self.sac.end_epoch(state), metrics
 
         return jax.lax.scan(step, state, jax.random.split(key, UPDATES))
 
@@ -192,7 +192,7 @@ def test_without_a_reward_entropy_is_all_there_is_to_gain(alpha_probe):
 
     def step(state, key):
         state, metrics = sac.update(state, batch, key)
-        return sac.move_targets(state), metrics
+        return sac.end_epoch(state), metrics
 
     state, metrics = jax.jit(lambda s: jax.lax.scan(step, s, jax.random.split(key, UPDATES)))(state)
     entropy = 2 * np.log(2)
@@ -253,7 +253,7 @@ def test_policy_maximises_the_lower_twin(probe, by_hand):
 def test_targets_start_as_the_critics_and_move_by_tau(probe, by_hand):
     fresh = probe.init(jax.random.key(0))
     jax.tree.map(np.testing.assert_array_equal, fresh.targets, fresh.critics)
-    moved = probe.sac.move_targets(by_hand)
+    moved = probe.sac.end_epoch(by_hand)
     np.testing.assert_allclose(moved.targets.mlp.layers[0].bias[:, 0], [4.75, 2.9], rtol=1e-6)  # 5% of the way
     jax.tree.map(np.testing.assert_array_equal, moved.critics, by_hand.critics)
 

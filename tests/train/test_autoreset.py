@@ -35,7 +35,7 @@ def collect(world, steps, seeds, count, act, ages=None):
         return jax.tree.map(lambda x: x.reshape(seeds * count, *x.shape[2:]), tree)
 
     def start(keys):
-        return jax.vmap(lambda key: start_episodes(world, SKILLS, key, count))(keys)
+        return jax.vmap(lambda key: start_episodes(world, SKILLS.sample, key, count))(keys)
 
     def step(worlds, key):
         act_key, settle_key = jax.random.split(key)

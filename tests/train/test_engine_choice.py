@@ -22,7 +22,7 @@ from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.report.progress import progress
 from wanderlust.runs.run import Run
-from wanderlust.train import loop, memory, state
+from wanderlust.train import loop, memory, stages, state
 
 ANT = dataclasses.replace(tiny_config(engine="c", driver="split"), env=BodyConfig("ant", episode_length=5))
 
@@ -286,7 +286,7 @@ def slow(monkeypatch) -> None:
 
 
 def test_training_time_is_kept_apart_from_compilation_and_looks(tmp_path, slow):
-    run = loop.start(tiny_config(epochs=8, log_every=2, checkpoint_every=2), tmp_path / "run")
+    run = stages.start(tiny_config(epochs=8, log_every=2, checkpoint_every=2), tmp_path / "run")
     assert loop.run_training(run, budget_seconds=0.5, quiet=True).reason == "budget"
     first = run.metrics()
     assert 1 <= len(first) < 4
@@ -326,7 +326,7 @@ def test_compiling_ahead_changes_nothing(driver):
 
 
 def test_what_is_waited_for_is_said(tmp_path, capsys, slow):
-    run = loop.start(tiny_config(), tmp_path / "run")
+    run = stages.start(tiny_config(), tmp_path / "run")
     loop.run_training(run)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "engine: jax (its dynamics are a formula)"
@@ -369,7 +369,7 @@ def test_a_command_builds_its_engine_once(tmp_path, monkeypatch):
     built = []
     monkeypatch.setattr(state, "make_engine", lambda *args: built.append(args) or make_engine(*args))
     train.assemble.cache_clear()
-    run = loop.start(loop.resolve_engine(tiny_config()), tmp_path / "run")
+    run = stages.start(loop.resolve_engine(tiny_config()), tmp_path / "run")
     loop.run_training(run, quiet=True)
     evaluate(run, episodes=4, engine=run.config.engine)
     assert len(built) == 1

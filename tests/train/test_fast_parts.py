@@ -163,7 +163,7 @@ def test_the_joint_order_is_a_step_of_each_from_one_batch():
 
     rewards = []
     reward_of, method_step = jax.jit(parts.method.reward), jax.jit(parts.method.update)
-    sac_step, move_targets = jax.jit(parts.sac.update), jax.jit(parts.sac.move_targets)
+    sac_step = jax.jit(parts.sac.update)
     for step_key in jax.random.split(key, parts.config.schedule.sac_steps):
         draw, noise = jax.random.split(step_key)
         batch = replays.take(replay, replays.draw(replay, draw, parts.config.schedule.sac_batch))
@@ -173,7 +173,7 @@ def test_the_joint_order_is_a_step_of_each_from_one_batch():
         terminal = batch.terminated | batch.truncated
         obs, next_obs = parts.view.for_policy(batch.obs), parts.view.for_policy(batch.next_obs)
         sac, _ = sac_step(learner.sac, Batch(obs, batch.skill, batch.action, reward, next_obs, terminal), noise)
-        learner = train.Learner(move_targets(sac), method)
+        learner = train.Learner(sac, method)
         rewards.append(float(reward.mean()))
     np.testing.assert_allclose(metrics["reward"], np.mean(rewards), rtol=1e-5)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), learned.sac, learner.sac)

@@ -22,7 +22,7 @@ from wanderlust.runs.broken import Broken, Origin, replay
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.runs.loading import load
 from wanderlust.runs.run import Run
-from wanderlust.train import loop
+from wanderlust.train import loop, stages
 from wanderlust.train import state as train_state
 
 ANT = dataclasses.replace(tiny_config(engine="c", driver="split"), env=BodyConfig("ant", episode_length=5))
@@ -180,7 +180,7 @@ def test_a_learner_that_diverges_is_no_matter_of_physics(tmp_path, overflow, ove
 def too_fast(tmp_path_factory) -> tuple[Run, str]:
     """A run whose Ants move at 1e10 m/s, and the line with which it stopped."""
     folder = tmp_path_factory.mktemp("ant")
-    run = loop.start(ANT, folder / "run")
+    run = stages.start(ANT, folder / "run")
     state = train.init(train.assemble(ANT))
     fast = state.worlds.state.physics.at[..., 16:].set(1e10)
     state = state._replace(worlds=state.worlds._replace(state=state.worlds.state._replace(physics=fast)))

@@ -39,9 +39,9 @@ def assert_same_end(one: Run, other: Run) -> None:
 
 def test_stopped_after_every_chunk_and_resumed(tmp_path):
     config = tiny_config(epochs=7, checkpoint_every=4)  # the last chunk is a short one
-    whole = loop.start(config, tmp_path / "whole")
+    whole = stages.start(config, tmp_path / "whole")
     assert loop.run_training(whole, quiet=True) == loop.Outcome(7, "finished")
-    parts = loop.start(config, tmp_path / "parts")
+    parts = stages.start(config, tmp_path / "parts")
     outcomes = [loop.run_training(parts, budget_seconds=1e-9, quiet=True)]
     while outcomes[-1].reason != "finished":
         outcomes.append(loop.run_training(loop.resume(parts.path), budget_seconds=1e-9, quiet=True))
@@ -51,7 +51,7 @@ def test_stopped_after_every_chunk_and_resumed(tmp_path):
 
 
 def test_a_run_that_stops_before_its_first_look_looks_then(tmp_path):
-    run = loop.start(tiny_config(epochs=8, look_every=100), tmp_path / "run")
+    run = stages.start(tiny_config(epochs=8, look_every=100), tmp_path / "run")
     assert loop.run_training(run, budget_seconds=1e-9, quiet=True).reason == "budget"
     assert [len(row["coverage"]) for row in run.metrics()] == [1]
 
@@ -77,7 +77,7 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory) -> Run:
-    return finished(loop.start(LONG, tmp_path_factory.mktemp("uninterrupted") / "run"))
+    return finished(stages.start(LONG, tmp_path_factory.mktemp("uninterrupted") / "run"))
 
 
 def finished(run: Run) -> Run:
@@ -140,7 +140,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, uninterrupted):
 
 def test_a_run_begins_with_the_networks_of_another_and_with_numbers_of_its_own(tmp_path):
     config = tiny_config(epochs=2, schedule_hold=3)
-    run = loop.start(config, tmp_path / "run", trained().path)
+    run = stages.start(config, tmp_path / "run", trained().path)
     before, after = ArrayFile(trained().checkpoints()[4]), ArrayFile(run.checkpoints()[0])
     learner = [name for name in before.shapes() if name.startswith("learner")]
     assert len(learner) > 10
@@ -151,7 +151,7 @@ def test_a_run_begins_with_the_networks_of_another_and_with_numbers_of_its_own(t
     assert (facts["epoch"], facts["env_steps"]) == (4, trained().metrics()[-1]["env_steps"])
     stopped = loop.run_training(run, budget_seconds=1e-9, quiet=True)
     assert stopped.epoch == 2 and run.config.schedule.hold == 3
-    third = loop.start(config, tmp_path / "third", run.path)
+    third = stages.start(config, tmp_path / "third", run.path)
     last = json.loads((third.path / "provenance.json").read_text())["began_with"]
     assert (last["epoch"], last["began_with"]) == (2, facts)  # and what that one began with
     measured = evaluate(third, episodes=2)
@@ -195,7 +195,7 @@ def test_a_run_begins_with_an_entry_of_the_zoo_and_its_policy_waits_for_the_crit
 )
 def test_what_was_learned_of_something_else_is_refused_before_anything_is_made(tmp_path, other, words):
     with pytest.raises(UserError, match=words):
-        loop.start(other, tmp_path / "run", trained().path)
+        stages.start(other, tmp_path / "run", trained().path)
     assert not (tmp_path / "run").exists()
 
 
@@ -207,5 +207,5 @@ def test_a_run_that_cannot_be_given_its_beginning_is_not_made(tmp_path, monkeypa
 
     monkeypatch.setattr(Run, "save", full_disk)
     with pytest.raises(UserError, match="no space left"):
-        loop.start(tiny_config(), tmp_path / "run", trained().path)
+        stages.start(tiny_config(), tmp_path / "run", trained().path)
     assert not list(tmp_path.iterdir())

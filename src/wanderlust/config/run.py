@@ -7,7 +7,8 @@ environment and a method may have a class of their own, which the registry finds
 import dataclasses
 from typing import Any, Literal
 
-from wanderlust.errors import require, require_at_least, require_positive, require_widths
+from wanderlust.config.bounds import Count, CountOrZero, Positive, Share, Weight, Widths, check_bounds
+from wanderlust.errors import require
 from wanderlust.registry import METHODS
 
 DriverName = Literal["fused", "split"]
@@ -22,10 +23,10 @@ class EnvConfig:
 
     name: str
     """As `wanderlust list` has it, or ``package.module:Name``."""
-    episode_length: int = 200
+    episode_length: Count = 200
 
     def __post_init__(self) -> None:
-        require_at_least(1, "env.episode_length", self.episode_length)
+        check_bounds(self, "env.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,15 +61,13 @@ class MethodConfig:
     name: str
     view: Variant = ""
     """What is seen: xy = the method's network sees the position only; o = policy and critics do not see it."""
-    hidden: tuple[int, ...] = (1024, 1024)
-    learning_rate: float = 3e-5
-    reward_scale: float = 1.0
+    hidden: Widths = (1024, 1024)
+    learning_rate: Positive = 3e-5
+    reward_scale: Positive = 1.0
     """The method's reward is multiplied by this for the policy's learning; the network's own is not."""
 
     def __post_init__(self) -> None:
-        require_widths("method.hidden", self.hidden)
-        require_positive("method.reward_scale", self.reward_scale)
-        require_positive("method.learning_rate", self.learning_rate)
+        check_bounds(self, "method.")
 
     def check(self, run: "RunConfig") -> None:
         """Refuse a run that the method cannot learn from."""
@@ -87,13 +86,13 @@ def method_config(name: str, view: Variant = "", **fields: Any) -> MethodConfig:
 class SacConfig:
     """Soft actor-critic."""
 
-    hidden: tuple[int, ...] = (1024, 1024)
+    hidden: Widths = (1024, 1024)
     policy_activation: Literal["tanh", "relu"] = "tanh"
-    policy_learning_rate: float = 1e-4
-    critic_learning_rate: float = 1e-4
-    alpha_learning_rate: float = 1e-4
-    discount: float = 0.99
-    alpha: float = 0.01
+    policy_learning_rate: Positive = 1e-4
+    critic_learning_rate: Positive = 1e-4
+    alpha_learning_rate: Positive = 1e-4
+    discount: Share = 0.99
+    alpha: Positive = 0.01
     """Entropy coefficient: fixed, or where it starts if it is learned."""
     learn_alpha: bool = False
     target_entropy_per_action: float = 0.5
@@ -105,20 +104,15 @@ class SacConfig:
     """Whether no value is expected beyond the time limit (as in the published code)."""
     critic_layer_norm: bool = False
     """Whether the critics' hidden layers are normalised, which keeps fast-moving targets stable."""
-    alive_bonus: float = 0.0
+    alive_bonus: Weight = 0.0
     """Added to the reward of every step; for bodies that can fall."""
-    position_scale: float = 1.0
+    position_scale: Positive = 1.0
     """What policy and critics see of the position is divided by this, on top of the fixed normalisation."""
-    policy_after: int = 0
+    policy_after: CountOrZero = 0
     """Gradient steps of the critics before the policy's first one, for a policy that is better than its new critics."""
 
     def __post_init__(self) -> None:
-        require_widths("sac.hidden", self.hidden)
-        for name in ("policy_learning_rate", "critic_learning_rate", "alpha_learning_rate", "alpha", "position_scale"):
-            require_positive(f"sac.{name}", getattr(self, name))
-        require(0 <= self.discount < 1, f"sac.discount is {self.discount}; it must be in [0, 1)")
-        require(self.alive_bonus >= 0, f"sac.alive_bonus is {self.alive_bonus}; it must be 0 or larger")
-        require_at_least(0, "sac.policy_after", self.policy_after)
+        check_bounds(self, "sac.")
         require(0 < self.target_step <= 1, f"sac.target_step is {self.target_step}; it must be in (0, 1]")
 
 
@@ -126,36 +120,32 @@ class SacConfig:
 class ScheduleConfig:
     """What one epoch is: collect, then learn."""
 
-    epochs: int
-    worlds: int
+    epochs: Count
+    worlds: Count
     """Environments that are stepped side by side."""
-    steps: int
+    steps: Count
     """Steps of each world in a collection; with steps = episode length a collection is one episode a world."""
-    sac_steps: int
-    sac_batch: int
-    method_steps: int
-    method_batch: int = 0
+    sac_steps: Count
+    sac_batch: Count
+    method_steps: Count
+    method_batch: CountOrZero = 0
     """Transitions per step of the method's network; 0 means the whole fresh collection."""
     order: Literal["sac-first", "interleaved", "joint"] = "sac-first"
     """All SAC steps and then all method steps (published code); method and SAC steps in turn; or one step of each at
     a time from the same batch."""
-    replay_collections: int = 1
+    replay_collections: Count = 1
     """How many collections the replay holds; 1 is on-policy."""
     collect: Literal["steps", "episodes"] = "steps"
     """What a collection is: `steps` of every world, whatever episodes they belong to; or one whole episode of every
     world, a world that terminates waiting for the others (published code)."""
-    learn_from: int = 1
+    learn_from: Count = 1
     """Transitions that must be stored before the first gradient step."""
-    hold: int = 0
+    hold: CountOrZero = 0
     """Steps after which an episode goes on with another skill, so that policies learn to change from one to another;
     0 is one skill an episode, as in every paper."""
 
     def __post_init__(self) -> None:
-        counts = ("epochs", "worlds", "steps", "sac_steps", "sac_batch", "method_steps", "replay_collections")
-        for name in (*counts, "learn_from"):
-            require_at_least(1, f"schedule.{name}", getattr(self, name))
-        require(self.hold >= 0, f"schedule.hold is {self.hold}; it must be 0 or larger")
-        require(self.method_batch >= 0, f"schedule.method_batch is {self.method_batch}; it must be 0 or larger")
+        check_bounds(self, "schedule.")
         require(
             self.collection * self.replay_collections < 2**31,
             f"schedule.worlds x steps x replay_collections is {self.collection * self.replay_collections}; "
@@ -193,6 +183,15 @@ class StagedConfig(MethodConfig):
 
     first: StageConfig = dataclasses.field(kw_only=True)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        theirs = self.first.method.view
+        require(
+            theirs == self.view,
+            f"method.first.method.view is {theirs!r} and method.view {self.view!r}; they must be the same: one "
+            "stage builds on what the other has seen",
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
@@ -206,7 +205,7 @@ class RunConfig:
     recipe: str = "custom"
     seed: int = 0
     """The first seed."""
-    seeds: int = 1
+    seeds: Count = 1
     """How many seeds are trained side by side: seed, seed + 1, ..."""
     engine: EngineName = "auto"
     """What steps the environments: `jax` (dynamics that are a formula), `c` (MuJoCo on CPU cores), `warp` (MuJoCo on a
@@ -214,17 +213,17 @@ class RunConfig:
     driver: DriverName = "fused"
     precision: Precision = "float32"
     """Of the products in policy and critics; phi, rewards, targets and optimisers are float32 in any case."""
-    log_every: int = 50
+    log_every: Count = 50
     """Epochs between two lines of metrics.jsonl; also how often a run can stop."""
-    look_every: int = 1
+    look_every: Count = 1
     """Lines between two probes of the coverage, each 200 episodes of random skills."""
-    checkpoint_every: int = 500
+    checkpoint_every: Count = 500
     """Epochs between two checkpoints; a multiple of log_every."""
     bonus: MethodConfig | None = None
     """A method whose reward is added to the main one's (`--with`)."""
 
     def __post_init__(self) -> None:
-        require_at_least(1, "seeds", self.seeds)
+        check_bounds(self, "")
         require(
             self.schedule.collect == "steps" or self.schedule.steps == self.env.episode_length,
             f"schedule.collect is episodes, so schedule.steps ({self.schedule.steps}) must equal env.episode_length "
@@ -239,10 +238,8 @@ class RunConfig:
             require(self.bonus.name != self.method.name, f"{self.bonus} is the method already: leave out --with")
             self.bonus.check(self)
         require(0 <= self.seed <= 2**31 - self.seeds, f"seed is {self.seed}; seeds must lie in [0, 2^31)")
-        require_at_least(1, "log_every", self.log_every)
-        require_at_least(1, "look_every", self.look_every)
         require(
-            self.checkpoint_every >= 1 and self.checkpoint_every % self.log_every == 0,
+            self.checkpoint_every % self.log_every == 0,
             f"checkpoint_every is {self.checkpoint_every}; it must be a multiple of log_every ({self.log_every})",
         )
 

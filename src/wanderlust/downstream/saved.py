@@ -40,15 +40,12 @@ class SavedController(NamedTuple):
     """A `ControllerTraining`: all that going on needs. Nothing where learning was at its end."""
 
 
-def save(path: Path, saved: SavedController) -> None:
-    """Write policies and statistics, not critics or memory."""
-    write_tree(path, saved.controllers, {"format": FORMAT, "facts": json.dumps(_facts(saved))})
-
-
-def pause(path: Path, saved: SavedController) -> None:
-    """Write a training that was interrupted, and can go on to the same end."""
-    facts = {**_facts(saved), "steps": saved.steps, "seconds": saved.seconds}
-    write_tree(path, saved.training, {"format": PAUSED, "facts": json.dumps(facts)})
+def write(path: Path, form: str, saved: SavedController) -> None:
+    """Write policies and statistics alone (`FORMAT`), or a training that can go on to the same end (`PAUSED`)."""
+    tree = saved.controllers if form == FORMAT else saved.training
+    own = {name: getattr(saved, name) for name in ("seeds", "epoch", "recipe", "steps", "seconds")}
+    facts = {**own, "setting": dataclasses.asdict(saved.learner.setting), "hold": saved.learner.option_length}
+    write_tree(path, tree, {"format": form, "facts": json.dumps(facts)})
 
 
 def is_paused(path: Path, asked: Mapping[str, Any]) -> bool:
@@ -61,7 +58,7 @@ def is_paused(path: Path, asked: Mapping[str, Any]) -> bool:
 
 
 def load(path: Path, form: str, parts: Setup, setup: TaskSetup) -> SavedController:
-    """Read what was saved or paused (`form`); what does not fit these skills and this task is refused."""
+    """Read what `write` has written in a form; what does not fit these skills and this task is refused."""
     absent = f"there is no controller {path}; leave --measure-only out to train one"
     if form == PAUSED:
         absent = f"there is nothing to go on with, {path} is not there; leave --resume out to begin"
@@ -79,19 +76,13 @@ def load(path: Path, form: str, parts: Setup, setup: TaskSetup) -> SavedControll
     except (KeyError, TypeError, ValueError):
         raise UserError(f"{path} is not a {form}") from None
     learner = make_learner(parts, setup, setting, hold)
-    training: Any = jax.eval_shape(lambda: hierarchy.begin(learner, jnp.array(seeds)))
+    training: Any = jax.eval_shape(lambda: hierarchy.start_training(learner, jnp.array(seeds)))
     if form == PAUSED:
         training = read_tree(file, training)
     controllers = hierarchy.controllers(learner, training)
     if form == FORMAT:
         controllers, training = read_tree(file, controllers), ()
     return SavedController(learner, seeds, recipe, epoch, steps, seconds, controllers, training)
-
-
-def _facts(saved: SavedController) -> dict[str, Any]:
-    learner = saved.learner
-    facts = {"setting": dataclasses.asdict(learner.setting), "hold": learner.option_length}
-    return {**facts, "seeds": saved.seeds, "epoch": saved.epoch, "recipe": saved.recipe}
 
 
 def _setting(facts: dict[str, Any]) -> ControllerSetting:

@@ -5,7 +5,7 @@
 
 import dataclasses
 
-from wanderlust.config import SacConfig, require_at_least
+from wanderlust.config import Count, SacConfig, check_bounds
 from wanderlust.envs.worlds.body import Body
 from wanderlust.envs.worlds.fetch import Fetch
 from wanderlust.errors import UserError
@@ -28,23 +28,22 @@ class ControllerSetting:
     """How a controller learns: an epoch is some episodes, and then some gradient steps."""
 
     learner: SacConfig | PpoConfig
-    epochs: int
-    episodes: int
+    epochs: Count
+    episodes: Count
     """Of one epoch, per seed, side by side."""
-    steps: int
+    steps: Count
     """Gradient steps of an epoch."""
     batch: int
     """Choices that a gradient step reads, drawn with replacement; 0 reads all of the epoch's."""
-    collections: int = 1
+    collections: Count = 1
     """Epochs whose choices are kept to learn from; 1 is on-policy."""
     statistics_rate: float = 1e-3
     """The share of one observation in the running mean and variance by which the controller sees."""
-    log_every: int = 10
+    log_every: Count = 10
     """Epochs between two points of the learning curve; also how often it can stop."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "episodes", "steps", "collections", "log_every"):
-            require_at_least(1, f"--{name}", getattr(self, name))
+        check_bounds(self, "--")
 
 
 _SAC_PAPER = SacConfig(

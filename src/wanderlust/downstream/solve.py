@@ -35,7 +35,7 @@ from wanderlust.downstream.request import LEARNING, Request, check, result_folde
 from wanderlust.downstream.saved import FORMAT, PAUSED, SavedController, load
 from wanderlust.downstream.settings import usual_option_length
 from wanderlust.downstream.tasks import AnyTask, GoalTask, make_task
-from wanderlust.downstream.training import CONTROLLER, TRAINING, ControllerSetup, begin, learn
+from wanderlust.downstream.training import CONTROLLER, TRAINING, ControllerSetup, learn, new_training
 from wanderlust.envs.mjcf import muted
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.report.progress import progress
@@ -104,14 +104,14 @@ def solve(
     given = ControllerSetup(parts, setup, jax.tree.map(lambda x: x[index], learned), learned, which, folder)
     with muted():
         if controller in LEARNING and not measure_only:
-            begun = learn(given, begun or begin(given, request), quiet)
-        return _measured(given, request, begun, epoch, quiet)
+            begun = learn(given, begun or new_training(given, request), quiet)
+        return _measure(given, request, begun, epoch, quiet)
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
 
 
-def _measured(
+def _measure(
     given: ControllerSetup, request: Request, saved: SavedController | None, epoch: int, quiet: bool
 ) -> dict[str, Any]:
     """Roll out, compare with random skills and with what the skills' speed allows, and write the results."""

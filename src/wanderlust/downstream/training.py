@@ -15,7 +15,7 @@ from wanderlust.downstream.controllers import hierarchy
 from wanderlust.downstream.controllers.learners import make_learner
 from wanderlust.downstream.controllers.options import TaskSetup
 from wanderlust.downstream.request import Request
-from wanderlust.downstream.saved import SavedController, pause, save
+from wanderlust.downstream.saved import FORMAT, PAUSED, SavedController, write
 from wanderlust.downstream.settings import get_setting, usual_option_length
 from wanderlust.envs import devices
 from wanderlust.errors import UserError
@@ -39,14 +39,14 @@ class ControllerSetup(NamedTuple):
     folder: Path
 
 
-def begin(given: ControllerSetup, request: Request) -> SavedController:
+def new_training(given: ControllerSetup, request: Request) -> SavedController:
     """A training before its first epoch, with the numbers that are asked for."""
     recipe = request.recipe or ("fast" if devices.has_gpu() else "laptop")
     setting = get_setting(recipe, request.controller, request.task.env)
     epochs, worlds = request.epochs or setting.epochs, request.worlds or setting.episodes
     setting = dataclasses.replace(setting, epochs=epochs, episodes=worlds)
     learner = make_learner(given.parts, given.task, setting, request.hold or usual_option_length(request.task.env))
-    training = hierarchy.begin(learner, jnp.array(given.seeds))
+    training = hierarchy.start_training(learner, jnp.array(given.seeds))
     return SavedController(learner, given.seeds, recipe, 0, 0, 0.0, training=training)
 
 
@@ -75,10 +75,10 @@ def learn(given: ControllerSetup, begun: SavedController, quiet: bool) -> SavedC
             controllers = jax.device_get(hierarchy.controllers(learner, training))
             now = now._replace(epoch=epoch, steps=steps, seconds=seconds, controllers=controllers, training=training)
             write_atomic(given.folder / "curve.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
-            save(given.folder / CONTROLLER, now)
+            write(given.folder / CONTROLLER, FORMAT, now)
             line.update(epoch, f"{steps:,} steps per seed  return {values['return'].mean():.2f}")
             if pressed() and epoch < setting.epochs:
-                pause(given.folder / TRAINING, now)
+                write(given.folder / TRAINING, PAUSED, now)
                 raise KeyboardInterrupt(
                     f"stopped at epoch {epoch} of {setting.epochs}; the same command with --resume and without numbers "
                     f"for learning goes on, --measure-only measures what was learned so far; all is in {given.folder}"

@@ -1,32 +1,16 @@
 """The few records that travel between rooms."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from jaxtyping import Array, Bool, Float
 
 
-class Groups(Mapping[str, tuple[int, ...]]):
-    """Entries of an observation by name; hashable."""
+class Groups(dict[str, tuple[int, ...]]):
+    """Entries of an observation by name. Hashable; do not mutate."""
 
-    def __init__(self, **groups: tuple[int, ...]) -> None:
-        self._groups = groups
-
-    def __getitem__(self, name: str) -> tuple[int, ...]:
-        return self._groups[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._groups)
-
-    def __len__(self) -> int:
-        return len(self._groups)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._groups.items()))
-
-    def __repr__(self) -> str:
-        return repr(self._groups)
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
 
 
 @dataclasses.dataclass(frozen=True)

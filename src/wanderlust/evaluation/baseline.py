@@ -18,7 +18,7 @@ def random_episodes(world: World, engine: Engine, episodes: int, seeds: Sequence
     """Whole episodes of uniform actions from where an evaluation starts them; arrays lead with the seed axis."""
     world, spec = world.from_origin(), world.spec
 
-    def act(nobody: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
+    def act(_: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
         return jax.random.uniform(key, (episodes, spec.action_dim), jnp.float32, -largest, largest)
 
     episodes_of = make_episodes(world, engine, act, spec.episode_length)

@@ -19,9 +19,6 @@ from wanderlust.rl.moments import Moments
 AnyEnv = gymnasium.Env[Any, Any]
 AnyVectorEnv = VectorEnv[Any, Any, Any]
 
-ACTIONS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
-"""Spaces of actions that can be drawn from: continuous and discrete ones."""
-
 
 def gym_statistics(
     env: str | AnyEnv | AnyVectorEnv, rollouts: int = 10_000, steps: int = 50, seed: int = 0
@@ -126,21 +123,15 @@ def _make(name: str) -> AnyEnv:
 
 
 def _checked_name(env: Any) -> str:
-    """What to call an environment, if it is one whose observations can be counted and whose actions can be drawn."""
-    if isinstance(env, VectorEnv):
-        observation, action = env.single_observation_space, env.single_action_space
-    elif isinstance(env, gymnasium.Env):
-        observation, action = env.observation_space, env.action_space
-    else:
+    """What to call an environment, if it is one whose observations are vectors."""
+    if not isinstance(env, VectorEnv | gymnasium.Env):
         kind = type(env).__name__
         raise UserError(f"normalise: env is of type {kind}; it must be a name, a gymnasium.Env or a VectorEnv")
+    observation = env.single_observation_space if isinstance(env, VectorEnv) else env.observation_space
     name: str = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     if not isinstance(observation, spaces.Box):
         raise UserError(
             f"normalise: {name} observes a {type(observation).__name__}; it must be a Box, "
             "such as Gymnasium's wrapper FlattenObservation makes"
         )
-    if not isinstance(action, ACTIONS):
-        known = ", ".join(kind.__name__ for kind in ACTIONS)
-        raise UserError(f"normalise: {name} acts by a {type(action).__name__}; it must be one of {known}")
     return name

@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 from jaxtyping import Array, Key
 from numpy.typing import NDArray
 
-from wanderlust.config import EnvConfig, build
+from wanderlust.config import build
 from wanderlust.envs import MujocoWorld, WorldState, make_world
 from wanderlust.envs.base import sane
 from wanderlust.envs.engines.mujoco_c import CEngine
@@ -19,68 +19,49 @@ from wanderlust.gym.base import EpisodicVectorEnv, VectorStep
 from wanderlust.registry import WORLDS
 
 
-def make_vec(
-    env: str,
-    num_envs: int = 64,
-    *,
-    threads: int | None = None,
-    episode_length: int | None = None,
-    solver: Literal["newton", "stock"] | None = None,
-    cone: Literal["stock", "elliptic"] | None = None,
-    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-) -> "WorldVectorEnv":
+class WorldVectorEnv(EpisodicVectorEnv):
     """Many MuJoCo worlds as one Gymnasium vector environment, stepped by a pool of threads.
 
-    There is no reward: it is zero at every step, and a learner brings its own. `WorldVectorEnv` says the rest.
-
-    Args:
-        env: ``"ant"``, ``"half-cheetah"``, ``"humanoid"``, or any other registered world that MuJoCo steps.
-        num_envs: how many worlds.
-        threads: how many threads step them; all cores if not given. Results do not depend on it.
-        episode_length: control steps until an episode is truncated; the world's own if not given, for ours 200, and
-            1,000 for Humanoid.
-        solver: ``"stock"`` keeps the solver the model file asks for (PGS for Humanoid); ``"newton"`` if not given.
-        cone: friction cones, the model file's (``"stock"``, if not given) or ``"elliptic"``.
-        autoreset_mode: when a world whose episode has ended starts the next one, as Gymnasium defines it: in the next
-            step (the default, there and here), in the same step, or when it is reset.
-
-    Returns:
-        The vector environment. ``reset`` it before the first ``step``.
-    """
-    if not isinstance(env, str) or env not in WORLDS:
-        raise _not_mujoco(env)
-    kind = WORLDS.get(env)
-    asked = {"episode_length": episode_length, "solver": solver, "cone": cone}
-    given = {name: value for name, value in asked.items() if value is not None}
-    config = build(kind.Config, {**dataclasses.asdict(kind.configure(env)), **given}, "make_vec")
-    return WorldVectorEnv(config, num_envs, threads, autoreset_mode)
-
-
-def _not_mujoco(env: Any) -> UserError:
-    known = ", ".join(name for name in WORLDS.names() if hasattr(WORLDS.get(name), "model"))
-    return UserError(f"make_vec steps MuJoCo bodies, not {env!r}; known: {known}")
-
-
-class WorldVectorEnv(EpisodicVectorEnv):
-    """Many worlds of one kind.
-
     An observation is the world's own, raw: of our bodies the whole state, qpos and then qvel. An action is in [-1, 1]
-    and mapped onto the model's controls. Rewards are zero. Should the physics of a world break down, its episode is
-    truncated at the last state that was a number. `EpisodicVectorEnv` says how episodes begin.
+    and mapped onto the model's controls. There is no reward: it is zero at every step, and a learner brings its own.
+    Should the physics of a world break down, its episode is truncated at the last state that was a number.
+    `EpisodicVectorEnv` says how episodes begin.
     """
 
     def __init__(
         self,
-        config: EnvConfig,
-        num_envs: int,
+        env: str,
+        num_envs: int = 64,
+        *,
         threads: int | None = None,
+        episode_length: int | None = None,
+        solver: Literal["newton", "stock"] | None = None,
+        cone: Literal["stock", "elliptic"] | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
-        world = make_world(config)
+        """Begin with `reset`.
+
+        Args:
+            env: ``"ant"``, ``"half-cheetah"``, ``"humanoid"``, or any other registered world that MuJoCo steps.
+            num_envs: how many worlds.
+            threads: how many threads step them; all cores if not given. Results do not depend on it.
+            episode_length: control steps until an episode is truncated; the world's own if not given, for ours 200,
+                and 1,000 for Humanoid.
+            solver: ``"stock"`` keeps the solver the model file asks for (PGS for Humanoid); ``"newton"`` if not given.
+            cone: friction cones, the model file's (``"stock"``, if not given) or ``"elliptic"``.
+            autoreset_mode: when a world whose episode has ended starts the next one, as Gymnasium defines it: in the
+                next step (the default, there and here), in the same step, or when it is reset.
+        """
+        if not isinstance(env, str) or env not in WORLDS:
+            raise _not_mujoco(env)
+        kind = WORLDS.get(env)
+        asked = {"episode_length": episode_length, "solver": solver, "cone": cone}
+        given = {name: value for name, value in asked.items() if value is not None}
+        self.config = build(kind.Config, {**dataclasses.asdict(kind.configure(env)), **given}, "make_vec")
+        world = make_world(self.config)
         if not isinstance(world, MujocoWorld):
-            raise _not_mujoco(config.name)
+            raise _not_mujoco(env)
         super().__init__("make_vec", world, num_envs, threads, autoreset_mode)
-        self.config = config
         self._engine = CEngine(world, threads)
         self._age = np.zeros(num_envs, np.int64)
         self._state: Any = None
@@ -121,6 +102,14 @@ class WorldVectorEnv(EpisodicVectorEnv):
             return np.asarray(self._world.observe(self._state))
         with jax.default_device(self._cpu):
             return np.asarray(self._look(self._state))
+
+
+make_vec = WorldVectorEnv
+
+
+def _not_mujoco(env: Any) -> UserError:
+    known = ", ".join(name for name in WORLDS.names() if hasattr(WORLDS.get(name), "model"))
+    return UserError(f"make_vec steps MuJoCo bodies, not {env!r}; known: {known}")
 
 
 def _pick(mask: NDArray[np.bool_], yes: WorldState, no: WorldState) -> WorldState:

@@ -79,8 +79,6 @@ class Ablation(Lsd):
     def network(self, state: LsdState) -> MLP:
         return super().network(state) if self.config.spectral else state.encoder
 
-    # --- downstream --------------------------------------------------------------------------------------------
-
     @property
     def goal_rule(self) -> GoalRule:
         """By the cell's states; phi of a change is neither a difference of phi nor of the goal alone."""

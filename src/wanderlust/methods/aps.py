@@ -41,9 +41,6 @@ class ApsConfig(MethodConfig):
         )
 
 
-# --- state -----------------------------------------------------------------------------------------------------
-
-
 class Memory(NamedTuple):
     """A ring of observations, rather than of their phi: distances are always those of the current phi."""
 
@@ -86,8 +83,6 @@ class Aps(EncoderMethod):
         encoder = self.init_encoder(encoder_key, obs_dim)
         return _fresh(encoder, self._optimizer.init(encoder), self.config.memory, key)
 
-    # --- reward ------------------------------------------------------------------------------------------------
-
     def reward(self, state: ApsState, batch: Transition) -> Float[Array, " batch"]:
         """r = cos(phi(s'), z) + log(1 + d / its usual size), d the mean distance of phi(s') to its k neighbours."""
         return super().reward(state, batch) + _entropy(state, self._distances(state, batch))
@@ -109,8 +104,6 @@ class Aps(EncoderMethod):
             nearest.append(jnp.min(jnp.where(squared > nearest[-1][:, None], squared, jnp.inf), axis=1))
         distance = jnp.mean(jnp.sqrt(jnp.stack(nearest[1:])), axis=0)
         return jnp.where(jnp.isfinite(distance), distance, 0.0)
-
-    # --- update ------------------------------------------------------------------------------------------------
 
     def update(self, state: ApsState, batch: Transition) -> tuple[ApsState, Metrics]:
         after, metrics = super().update(state, batch)

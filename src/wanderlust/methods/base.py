@@ -210,12 +210,8 @@ class HighLevelMethod(Method):
         return self.config.first
 
     @abc.abstractmethod
-    def sampling_policy(self, state: Any) -> Any:
-        """What sets subgoals while trajectories to learn from are collected."""
-
-    @abc.abstractmethod
-    def skill_policy(self, state: Any) -> Any:
-        """What sets subgoals when skills are used."""
+    def goal_policy(self, state: Any, collecting: bool) -> Any:
+        """What sets subgoals: when skills are used, or while trajectories to learn from are collected."""
 
     @abc.abstractmethod
     def goal(

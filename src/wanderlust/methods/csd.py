@@ -65,8 +65,6 @@ class Csd(Metra):
         opts = (self._optimizer.init(learned) for learned in (encoder, model, log_multiplier))
         return CsdState(encoder, model, log_multiplier, *opts)
 
-    # --- losses and update -------------------------------------------------------------------------------------
-
     def squared_length(self, step: Float[Array, "batch code"]) -> Float[Array, " batch"]:
         """mean_j (phi_j(s') - phi_j(s))^2, to compare with d, which is a mean over entries as well."""
         return jnp.mean(step**2, axis=1)

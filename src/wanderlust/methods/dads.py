@@ -1,6 +1,6 @@
 """DADS: Dynamics-Aware Discovery of Skills (Sharma et al., ICLR 2020), as the authors of LSD run it.
 
-Skill dynamics q(s'|s, z) foresee what a skill does next, and the reward is how much better they do so under the skill
+Skill dynamics q(s'|s, z) predict what a skill does next, and the reward is how much better they do so under the skill
 that acts than under others: skills are to be predictable, and unlike each other. Here q is a Gaussian of standard
 deviation 1 over the change s' - s, normalised by running statistics.
 """
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from wanderlust.config import MethodConfig, require
+from wanderlust.config import Count, MethodConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import NOTHING, GoalRule, Method, Metrics
 from wanderlust.methods.skills import DiscreteSkills
@@ -36,12 +36,8 @@ class DadsConfig(MethodConfig):
     """DADS: skill dynamics, whose likelihood is compared with that under other skills."""
 
     name: str = "dads"
-    alternatives: int = 100
+    alternatives: Count = 100
     """Other skills the reward compares with, drawn from the prior."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.alternatives >= 1, f"method.alternatives is {self.alternatives}; it must be at least 1")
 
 
 class DadsState(NamedTuple):
@@ -65,7 +61,7 @@ class Dads(Method):
 
     Config = DadsConfig
     State = DadsState
-    summary = "Dynamics-Aware Discovery of Skills: skills whose next step can be foreseen, and told from that of others"
+    summary = "Dynamics-Aware Discovery of Skills: skills whose next step can be predicted, and told from others"
     entropy = None
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> DadsState:
@@ -74,12 +70,10 @@ class Dads(Method):
         moments = unit_moments(obs_dim)
         return DadsState(encoder, moments, moments, jnp.zeros(()), draws, self._optimizer.init(encoder))
 
-    # --- reward ------------------------------------------------------------------------------------------------
-
     def reward(self, state: DadsState, batch: Transition) -> Float[Array, " batch"]:
         """r = log(L + 1) - log(1 + sum_i q(s'|s, z_i) / q(s'|s, z)) for L other skills z_i."""
         seen, change = self._seen(state, batch.obs), state.changes.normalise(batch.next_obs - batch.obs, SMALLEST)
-        own = _log_q(change, _foreseen(state.encoder, seen, batch.skill))
+        own = _log_q(change, _predicted(state.encoder, seen, batch.skill))
         others = self.alternatives(state)
         gap = _log_q_of_each(state.encoder, seen, change, others) - own[None]
         ratio, count = jnp.exp(jnp.clip(gap, -LARGEST_GAP, LARGEST_GAP)), len(others) + 1
@@ -99,12 +93,10 @@ class Dads(Method):
         """What the dynamics see of a state: under -xyo nothing, where q is that of (x' - x, y' - y) given z alone."""
         return jnp.zeros_like(obs) if self.config.view == "xyo" else state.states.normalise(obs, SMALLEST)
 
-    # --- loss and update ---------------------------------------------------------------------------------------
-
     def loss(self, encoder: MLP, state: DadsState, batch: Transition) -> Float[Array, ""]:
         """Minus the log-likelihood of what happened, without its constant."""
         change = state.changes.normalise(batch.next_obs - batch.obs, SMALLEST)
-        return -jnp.mean(_log_q(change, _foreseen(encoder, self._seen(state, batch.obs), batch.skill)))
+        return -jnp.mean(_log_q(change, _predicted(encoder, self._seen(state, batch.obs), batch.skill)))
 
     def update(self, state: DadsState, batch: Transition) -> tuple[DadsState, Metrics]:
         loss, grads = jax.value_and_grad(self.loss)(state.encoder, state, batch)
@@ -116,8 +108,6 @@ class Dads(Method):
         key, _ = jax.random.split(state.key)
         return DadsState(encoder, states, changes, state.updates + 1.0, key, opt), {"phi_loss": loss}
 
-    # --- downstream --------------------------------------------------------------------------------------------
-
     kept = ("encoder", "states", "changes")
     plans = True
     goal_rule: ClassVar[GoalRule] = None
@@ -126,7 +116,7 @@ class Dads(Method):
         self, state: DadsState, obs: Float[Array, "batch obs"], skill: Float[Array, "batch skill"]
     ) -> Float[Array, "batch obs"]:
         """The mean change s' - s under a skill, in the units of the method's view."""
-        return state.changes.restore(_foreseen(state.encoder, self._seen(state, obs), skill), SMALLEST)
+        return state.changes.restore(_predicted(state.encoder, self._seen(state, obs), skill), SMALLEST)
 
     def network(self, state: DadsState) -> None:
         return None
@@ -135,12 +125,12 @@ class Dads(Method):
 # --- the skill dynamics -----------------------------------------------------------------------------------------
 
 
-def _foreseen(dynamics: MLP, seen: Array, skill: Float[Array, "batch skill"]) -> Float[Array, "batch obs"]:
+def _predicted(dynamics: MLP, seen: Array, skill: Float[Array, "batch skill"]) -> Float[Array, "batch obs"]:
     return jax.vmap(dynamics)(jnp.concatenate([seen, skill], axis=1))
 
 
-def _log_q(change: Float[Array, "batch obs"], foreseen: Float[Array, "batch obs"]) -> Float[Array, " batch"]:
-    return -0.5 * jnp.sum((change - foreseen) ** 2, axis=1)
+def _log_q(change: Float[Array, "batch obs"], predicted: Float[Array, "batch obs"]) -> Float[Array, " batch"]:
+    return -0.5 * jnp.sum((change - predicted) ** 2, axis=1)
 
 
 def _log_q_of_each(dynamics: MLP, seen: Array, change: Array, skills: Array) -> Float[Array, "skills batch"]:

@@ -42,8 +42,6 @@ class Lsd(EncoderMethod):
         """
         return self.along_skill(displacements(phi, batch.obs, batch.next_obs), batch)
 
-    # --- spectral normalisation --------------------------------------------------------------------------------
-
     def measure(self, encoder: MLP) -> SpectralState:
         """What normalises these weights."""
         return measure_spectral(encoder)

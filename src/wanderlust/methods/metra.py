@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from wanderlust.config import MethodConfig, SkillConfig, require_positive
+from wanderlust.config import MethodConfig, Positive, SkillConfig
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import NOTHING, GoalRule, Metrics
 from wanderlust.methods.encoder import EncoderMethod
@@ -24,14 +24,9 @@ class MetraConfig(MethodConfig):
     """METRA: LSD's reward, with phi bounded over neighbouring states by a Lagrange multiplier."""
 
     name: str = "metra"
-    multiplier: float = 30.0
+    multiplier: Positive = 30.0
     """The Lagrange multiplier at the start."""
-    slack: float = 1e-3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("method.multiplier", self.multiplier)
-        require_positive("method.slack", self.slack)
+    slack: Positive = 1e-3
 
 
 class MetraState(NamedTuple):
@@ -64,8 +59,6 @@ class Metra(EncoderMethod):
     def rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
         """r = (phi(s') - phi(s))^T z, with the zero-centred code of a discrete skill."""
         return self.along_skill(displacements(phi, batch.obs, batch.next_obs), batch)
-
-    # --- losses and update -------------------------------------------------------------------------------------
 
     def squared_length(self, step: Float[Array, "batch code"]) -> Float[Array, " batch"]:
         """||phi(s') - phi(s)||^2."""

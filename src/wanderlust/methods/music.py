@@ -13,13 +13,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from wanderlust.config import MethodConfig, RunConfig, require, require_at_least, require_positive
+from wanderlust.config import Count, MethodConfig, Positive, RunConfig, require
 from wanderlust.envs.spec import EnvSpec, Transition
 from wanderlust.methods.base import NOTHING, GoalRule, Method, Metrics
 from wanderlust.methods.skills import SkillSpace
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, init_mlp
-
-# --- configuration -------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,19 +27,14 @@ class MusicConfig(MethodConfig):
     name: str = "music"
     hidden: tuple[int, ...] = (512,)
     learning_rate: float = 1e-3
-    coefficient: float = 5000.0
+    coefficient: Positive = 5000.0
     """Of the mutual information, before it is clipped to [0, 1]."""
     shuffle: Literal["swap", "shared"] = "swap"
     """How the object's states come beside other states of the agent. swap: each beside one of another time, in every
     episode by itself. shared: one random order for the whole batch, which leaves the two states of a step as they are
     every other time, so that nothing in the batch is rewarded (published code)."""
-    episodes: int = 256
+    episodes: Count = 256
     """Whole episodes of a gradient step."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("method.coefficient", self.coefficient)
-        require_at_least(1, "method.episodes", self.episodes)
 
     def check(self, run: RunConfig) -> None:
         schedule, length = run.schedule, run.env.episode_length
@@ -50,9 +43,6 @@ class MusicConfig(MethodConfig):
             f"music learns from whole episodes: schedule.steps ({schedule.steps}) must equal env.episode_length "
             f"({length}), and schedule.collect must be steps (it is {schedule.collect})",
         )
-
-
-# --- state -----------------------------------------------------------------------------------------------------
 
 
 class MusicState(NamedTuple):
@@ -93,8 +83,6 @@ class Music(Method):
         statistics = init_mlp(weights, (obs_dim, *self.config.hidden, 1), GLOROT_UNIFORM)
         return MusicState(statistics, self._optimizer.init(statistics), draws)
 
-    # --- the estimate ------------------------------------------------------------------------------------------
-
     def information(
         self, statistics: MLP, states: Float[Array, "batch time seen"], key: Key[Array, ""]
     ) -> Float[Array, " batch"]:
@@ -116,15 +104,11 @@ class Music(Method):
         index = (jnp.arange(time)[None] + by) % time
         return jnp.take_along_axis(thing, index[..., None], axis=1)
 
-    # --- reward ------------------------------------------------------------------------------------------------
-
     def reward(self, state: MusicState, batch: Transition) -> Float[Array, " batch"]:
         """r = clip(coefficient I, 0, 1) - 1 over the two states of a step: at most 0, and -1 where I <= 0."""
         step, draw = jnp.stack([batch.obs, batch.next_obs], axis=1), jax.random.fold_in(state.key, 1)
         information = self.information(state.statistics, step, draw)
         return jnp.clip(self.config.coefficient * information, 0.0, 1.0) - 1.0
-
-    # --- loss and update ---------------------------------------------------------------------------------------
 
     def loss(self, statistics: MLP, states: Float[Array, "batch time seen"], key: Key[Array, ""]) -> Float[Array, ""]:
         """Minus the mean estimate."""
@@ -137,8 +121,6 @@ class Music(Method):
         loss, grads = jax.value_and_grad(self.loss)(state.statistics, states, draw)
         statistics, opt = descend(self._optimizer, grads, state.opt, state.statistics)
         return MusicState(statistics, opt, key), {"information": -loss}
-
-    # --- downstream --------------------------------------------------------------------------------------------
 
     kept = ()
     goal_rule: ClassVar[GoalRule] = None

@@ -1,8 +1,12 @@
-"""Skill spaces: how a skill is drawn, what networks read of it, and by what vector a reward measures it."""
+"""Skill spaces: priors over skills. A skill is the vector of length `size` that networks take as input.
+
+`sample` draws one, `code` is the vector by which an inner-product reward measures it, `nearest` is the skill nearest to
+a vector that need not be one.
+"""
 
 import dataclasses
 import math
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -11,26 +15,6 @@ from jaxtyping import Array, Float, Key
 from wanderlust.config import SkillConfig
 
 SkillKind = Literal["continuous", "discrete", "box"]
-
-
-class SkillSpace(Protocol):
-    """A prior over skills. A skill is the vector that networks take as input."""
-
-    @property
-    def kind(self) -> SkillKind: ...
-
-    @property
-    def size(self) -> int:
-        """Length of a skill vector, and of the codes that rewards use."""
-
-    def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
-        """Draw one skill."""
-
-    def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
-        """The vector by which an inner-product reward measures a skill."""
-
-    def nearest(self, vector: Float[Array, " skill"]) -> Float[Array, " skill"]:
-        """The skill nearest to a vector that need not be one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,39 +91,7 @@ class BoxSkills:
         return jnp.clip(vector, -1.0, 1.0)
 
 
-@dataclasses.dataclass(frozen=True)
-class Commands:
-    """What environments carry under a method of two levels: a skill, and behind it the subgoal set last."""
-
-    skills: SkillSpace
-    goal: int
-    """Entries of a subgoal."""
-
-    @property
-    def kind(self) -> SkillKind:
-        return self.skills.kind
-
-    @property
-    def size(self) -> int:
-        return self.skills.size + self.goal
-
-    def sample(self, key: Key[Array, ""]) -> Float[Array, " skill"]:
-        return self.before_goals(self.skills.sample(key))
-
-    def code(self, skill: Float[Array, " skill"]) -> Float[Array, " skill"]:
-        return skill
-
-    def nearest(self, vector: Float[Array, " skill"]) -> Float[Array, " skill"]:
-        skill, goal = self.parts(vector)
-        return jnp.concatenate([self.skills.nearest(skill), goal])
-
-    def before_goals(self, skill: Float[Array, "*batch skill"]) -> Float[Array, "*batch command"]:
-        """Commands before the first subgoal is set."""
-        return jnp.concatenate([skill, jnp.zeros((*skill.shape[:-1], self.goal))], axis=-1)
-
-    def parts(self, command: Float[Array, "*batch command"]) -> tuple[Array, Array]:
-        """The skill and the subgoal."""
-        return command[..., : self.skills.size], command[..., self.skills.size :]
+SkillSpace = ContinuousSkills | DiscreteSkills | BoxSkills
 
 
 def along(skills: SkillSpace, direction: Float[Array, "batch skill"]) -> Float[Array, "batch skill"]:
@@ -168,7 +120,7 @@ def log_likelihood(
     return jnp.sum(jax.nn.log_softmax(guess, axis=1) * skill, axis=1)
 
 
-def make_skills(config: SkillConfig) -> ContinuousSkills | DiscreteSkills | BoxSkills:
+def make_skills(config: SkillConfig) -> SkillSpace:
     """The skill space a configuration describes."""
     if config.kind == "continuous":
         return ContinuousSkills(config.size, config.unit_length)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from wanderlust.config import MethodConfig, SkillConfig, require, require_positive
+from wanderlust.config import Count, MethodConfig, Positive, SkillConfig, Weight
 from wanderlust.envs.spec import Transition
 from wanderlust.methods.base import NOTHING, GoalRule, Metrics
 from wanderlust.methods.encoder import EncoderMethod
@@ -30,27 +30,16 @@ class SmmConfig(MethodConfig):
     """SMM: a discriminator of skills, and a variational autoencoder whose error says how rarely a state is seen."""
 
     name: str = "smm"
-    skill_weight: float = 1.0
+    skill_weight: Weight = 1.0
     """Weight of telling skills apart, in the reward."""
-    density_weight: float = 0.5
+    density_weight: Weight = 0.5
     """Of being rarely seen, in the reward."""
-    density_learning_rate: float = 1e-3
+    density_learning_rate: Positive = 1e-3
     """Of the autoencoder; learning_rate is the discriminator's."""
-    code: int = 64
+    code: Count = 64
     """Entries of the autoencoder's code."""
-    beta: float = 1.0
+    beta: Positive = 1.0
     """Weight of the code's divergence from its prior in the autoencoder's loss."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("skill_weight", "density_weight"):
-            require(getattr(self, name) >= 0, f"method.{name} is {getattr(self, name)}; it must be 0 or larger")
-        require_positive("method.density_learning_rate", self.density_learning_rate)
-        require_positive("method.beta", self.beta)
-        require(self.code >= 1, f"method.code is {self.code}; it must be at least 1")
-
-
-# --- state -----------------------------------------------------------------------------------------------------
 
 
 class Autoencoder(NamedTuple):
@@ -95,8 +84,6 @@ class Smm(EncoderMethod):
         density_opt = optax.adam(c.density_learning_rate).init(density)
         return SmmState(phi, density, draws, self._optimizer.init(phi), density_opt)
 
-    # --- reward ------------------------------------------------------------------------------------------------
-
     def rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
         """log q(z|s'): the discriminator learns by maximum likelihood of the skill, and has no part in the rest."""
         return log_likelihood(self.skills, jax.vmap(phi)(batch.next_obs), batch.skill)
@@ -117,8 +104,6 @@ class Smm(EncoderMethod):
         code = mean + jnp.exp(0.5 * log_variance) * jax.random.normal(key, mean.shape)
         divergence = 0.5 * jnp.sum(mean**2 + jnp.exp(log_variance) - 1.0 - log_variance, axis=1)
         return (x - jax.vmap(density.decoder)(code)) ** 2, divergence
-
-    # --- losses and update -------------------------------------------------------------------------------------
 
     def density_loss(
         self, density: Autoencoder, batch: Transition, key: Key[Array, ""]

@@ -48,8 +48,6 @@ class Vic(EncoderMethod):
         sac = dataclasses.replace(config.sac, discount=discount, time_limit_is_terminal=True)
         return dataclasses.replace(config, sac=sac)
 
-    # --- reward ------------------------------------------------------------------------------------------------
-
     def rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:
         """log q(z|s_0, s_T) without its constants at the last step (equation 3), nothing before it.
 
@@ -59,8 +57,6 @@ class Vic(EncoderMethod):
         after, start = jnp.split(jax.vmap(phi)(both), 2)
         return jnp.where(_last(batch), log_likelihood(self.skills, after - start, batch.skill), 0.0)
 
-    # --- loss and update ---------------------------------------------------------------------------------------
-
     def loss(self, phi: MLP, batch: Transition) -> Float[Array, ""]:
         """Maximum likelihood of the skill over the episodes that end in this batch; 0 if none does."""
         ends = jnp.maximum(jnp.sum(_last(batch)), 1)
@@ -69,8 +65,6 @@ class Vic(EncoderMethod):
     def update(self, state: EncoderState, batch: Transition) -> tuple[EncoderState, Metrics]:
         state, metrics = super().update(state, batch)
         return state, {**metrics, "ends": jnp.mean(_last(batch), dtype=jnp.float32)}
-
-    # --- downstream --------------------------------------------------------------------------------------------
 
     @property
     def goal_rule(self) -> GoalRule:

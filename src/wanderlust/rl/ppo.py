@@ -38,10 +38,8 @@ class Episodes(NamedTuple):
     """Of the action, under the policy that chose it."""
     reward: Float[Array, "time worlds"]
     next_obs: Float[Array, "time worlds obs"]
-    terminal: Bool[Array, "time worlds"]
-    """No value beyond this step."""
     last: Bool[Array, "time worlds"]
-    """The episode ends here, for whatever reason."""
+    """The episode ends here, for whatever reason: no value beyond this step."""
 
 
 class PpoBatch(NamedTuple):
@@ -90,15 +88,13 @@ class Ppo:
 
     # --- what is learned from ----------------------------------------------------------------------------------
 
-    def judged(self, state: PpoState, episodes: Episodes) -> PpoBatch:
+    def with_advantages(self, state: PpoState, episodes: Episodes) -> PpoBatch:
         """Advantages and returns of whole episodes; [time, worlds, ...], like what they are made of."""
         value, next_value = (_values(state.networks.value, x) for x in (episodes.obs, episodes.next_obs))
-        next_value = jnp.where(episodes.terminal, 0.0, next_value)
-        surprise = episodes.reward + self.config.discount * next_value - value
-        advantage = _backwards(surprise, episodes.last, self.config.discount * self.config.trace)
-        # an episode that is cut off without being terminal is worth what the value function says of its end
-        earned = episodes.reward + jnp.where(episodes.last, self.config.discount * next_value, 0.0)
-        target = _backwards(earned, episodes.last, self.config.discount)
+        next_value = jnp.where(episodes.last, 0.0, next_value)
+        td_error = episodes.reward + self.config.discount * next_value - value
+        advantage = _backwards(td_error, episodes.last, self.config.discount * self.config.trace)
+        target = _backwards(episodes.reward, episodes.last, self.config.discount)
         return PpoBatch(episodes.obs, episodes.action, episodes.log_prob, advantage, target)
 
     # --- losses ------------------------------------------------------------------------------------------------

@@ -125,10 +125,14 @@ class Sac:
             state = state._replace(log_alpha=log_alpha, alpha_opt=alpha_opt)
 
         metrics = {"critic_loss": critic_loss, "q": q, "entropy": entropy, "alpha": jnp.exp(state.log_alpha)}
-        return state, metrics
+        return self._with_moved_targets(state) if c.target_update == "step" else state, metrics
 
-    def move_targets(self, state: SacState) -> SacState:
-        """Polyak step of the target critics; whether per gradient step or per epoch is the recipe's choice."""
+    def end_epoch(self, state: SacState) -> SacState:
+        """Move the target critics where the recipe does so once an epoch, and not after every gradient step."""
+        return self._with_moved_targets(state) if self.config.target_update == "epoch" else state
+
+    def _with_moved_targets(self, state: SacState) -> SacState:
+        """A Polyak step of the target critics."""
         tau = self.config.target_step
         targets = jax.tree.map(lambda t, c: t + tau * (c - t), state.targets, state.critics)
         return state._replace(targets=targets)

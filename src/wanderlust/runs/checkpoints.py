@@ -35,8 +35,8 @@ def read_tree(
     """
     prefix = f"{part}/" if part else ""
     form = jax.tree_util.tree_map_with_path(lambda place, leaf: _Stored.of(prefix + _name(place), leaf), skeleton)
-    _check(file, prefix, jax.tree.leaves(form))
-    return jax.tree.map(lambda stored: _read(file, stored, compact), only(form) if only else form)
+    _check_form(file, prefix, jax.tree.leaves(form))
+    return jax.tree.map(lambda stored: _read_array(file, stored, compact), only(form) if only else form)
 
 
 def check_checkpoint(file: ArrayFile, epoch: int) -> None:
@@ -62,7 +62,7 @@ class _Stored:
         return _Stored(name, raw.shape, raw.dtype, _is_key(leaf))
 
 
-def _check(file: ArrayFile, prefix: str, expected: list[_Stored]) -> None:
+def _check_form(file: ArrayFile, prefix: str, expected: list[_Stored]) -> None:
     shapes = {name: shape for name, shape in file.shapes().items() if name.startswith(prefix)}
     if spare := sorted(set(shapes) - {stored.name for stored in expected}):
         raise UserError(f"{file.path} does not fit the run's configuration: it also holds {spare[0]}")
@@ -74,7 +74,7 @@ def _check(file: ArrayFile, prefix: str, expected: list[_Stored]) -> None:
             )
 
 
-def _read(file: ArrayFile, stored: _Stored, compact: bool) -> Array:
+def _read_array(file: ArrayFile, stored: _Stored, compact: bool) -> Array:
     array: NDArray[Any] = file.read(stored.name)
     halved = compact and stored.dtype == np.float32 and array.dtype == np.float16
     if array.dtype != stored.dtype and not halved:

@@ -26,9 +26,7 @@ class Learned(NamedTuple):
 def load_learner(run: Run, parts: train.Setup) -> tuple[int, Learned]:
     """The epoch it is from, and what all seeds have learned by then, with their seed axis."""
     epoch, stored = load_stored(run, parts)
-    restore = jax.jit(
-        partial(restored, parts)
-    )  # operation by operation, the norms of a network take seconds to compile
+    restore = jax.jit(partial(restored, parts))  # as single operations, a network's norms take seconds to compile
     return epoch, jax.tree.map(lambda *x: jnp.concatenate(x), *map(restore, stored))
 
 

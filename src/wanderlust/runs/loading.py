@@ -87,7 +87,7 @@ class Skills:
 
     def follow(self, obs: ArrayLike, command: ArrayLike) -> NDArray[np.float32]:
         """The mode action at `obs` under a command that was decided there or some steps earlier."""
-        policy, size = self._learned.policy, self._parts.commands.size
+        policy, size = self._learned.policy, self._parts.command_size
         return self._each(lambda obs: self._follow(policy, obs, _rows(command, size, len(obs), "command")), obs)
 
     def phi(self, obs: ArrayLike) -> NDArray[np.float32]:

@@ -55,13 +55,13 @@ def read_provenance(path: Path) -> dict[str, Any]:
     """What provenance.json says of how a run was made, checked; nothing if there is no such file."""
     try:
         found = read_object(path, "the run's provenance") if path.exists() else {}
-        _check(found, path, LONGEST_LINE)
+        _check_entries(found, path, LONGEST_LINE)
     except UserError as error:
         raise UserError(f"{error}; delete it to go on without it") from None
     return found
 
 
-def _check(found: Mapping[str, Any], path: Path, most: int) -> None:
+def _check_entries(found: Mapping[str, Any], path: Path, most: int) -> None:
     """Refuse entries that are not of their types, also in the provenance of what the run began with."""
     wrong = [name for name, kind in ENTRIES.items() if not isinstance(found.get(name), kind | None)]
     before = found.get("began_with")
@@ -70,7 +70,7 @@ def _check(found: Mapping[str, Any], path: Path, most: int) -> None:
     if wrong:
         raise UserError(f"{path} is damaged: {wrong[0]} is not what it should be")
     if before is not None:
-        _check(before, path, most - 1)
+        _check_entries(before, path, most - 1)
 
 
 def command() -> str:

@@ -57,12 +57,8 @@ class Study:
     @property
     def files(self) -> tuple[Path, ...]:
         """Where the results go: JSON, table, figures as PNG and SVG."""
-        return tuple(
-            map(
-                self.path,
-                (".json", ".md", *(f"{suffix}.{form}" for suffix in self.figures for form in Picture._fields)),
-            )
-        )
+        pictures = (f"{suffix}.{form}" for suffix in self.figures for form in Picture._fields)
+        return tuple(map(self.path, (".json", ".md", *pictures)))
 
 
 def write_table_and_figures(study: Study, failed: Mapping[str, str]) -> str:

@@ -9,7 +9,6 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from wanderlust.envs.base import World, WorldState, sane
 from wanderlust.envs.spec import Transition
-from wanderlust.methods.skills import SkillSpace
 
 T = TypeVar("T")
 
@@ -25,14 +24,14 @@ class EnvState(NamedTuple):
 
 
 def start_episodes(
-    world: World, skills: SkillSpace, key: Key[Array, ""], count: int, keeps_start: bool = False
+    world: World, sample: Callable[[Key[Array, ""]], Array], key: Key[Array, ""], count: int, keeps_start: bool = False
 ) -> EnvState:
-    """Start `count` episodes, each with a skill of its own."""
+    """Start `count` episodes, each with a skill of its own, or the command of one."""
     start, draw = jax.random.split(key)
     state = jax.vmap(world.initial)(jax.random.split(start, count))
     return EnvState(
         state=state,
-        skill=jax.vmap(skills.sample)(jax.random.split(draw, count)),
+        skill=jax.vmap(sample)(jax.random.split(draw, count)),
         age=jnp.zeros(count, jnp.int32),
         start=jax.vmap(world.observe)(state) if keeps_start else (),
     )

@@ -18,7 +18,7 @@ from wanderlust.envs.unroll import Unroll, make_unroll
 from wanderlust.methods.base import Metrics
 from wanderlust.train.autoreset import Diverged, EnvState, where_worlds
 from wanderlust.train.rollout import Collecting, EpochKeys, collection_step, draw_epoch_keys
-from wanderlust.train.state import Setup, TrainState, behaviour_policy, fresh_worlds
+from wanderlust.train.state import Setup, TrainState, fresh_worlds, skill_policy
 from wanderlust.train.update import learn_all
 
 FEW = 32
@@ -96,7 +96,7 @@ class FusedDriver(Driver):
 
 def _epoch(parts: Setup, collect: Unroll, state: TrainState) -> tuple[TrainState, Metrics]:
     keys = draw_epoch_keys(parts, state.key)
-    policy = behaviour_policy(parts, state.learner)
+    policy = skill_policy(parts, state.learner, collecting=True)
     end, made = collect(policy, Collecting(state.worlds, state.diverged), (keys.act, keys.fresh))
     return _learn(parts, state, keys, end, made)
 
@@ -157,7 +157,8 @@ class SplitDriver(Driver):
     ) -> tuple[EpochKeys, Collecting, tuple[Transition, Array]]:
         """The keys of an epoch; and of its collection, or of the first steps of it, how it ended and what it made."""
         keys = self._keys(state.key)
-        given = behaviour_policy(self._parts, state.learner), state.worlds, state.diverged, (keys.act, keys.fresh)
+        policy = skill_policy(self._parts, state.learner, collecting=True)
+        given = policy, state.worlds, state.diverged, (keys.act, keys.fresh)
         policy, envs, diverged, inputs = given if self._act_on is None else jax.device_put(given, self._act_on)
 
         def one(group: Collecting) -> tuple[Any, Any]:

@@ -13,21 +13,21 @@ from wanderlust.rl import replay as replays
 from wanderlust.rl.replay import Replay
 from wanderlust.train.state import Learner, Reward, Setup
 
-States = tuple[Any, ...]
+RewardStates = tuple[Any, ...]
 """The state of every reward: of the method, and of the bonus if there is one."""
 
 
-def states_of(parts: Setup, learner: Learner) -> States:
+def states_of(parts: Setup, learner: Learner) -> RewardStates:
     """What the rewards of a learner have learned."""
     return (learner.method,) if parts.bonus is None else (learner.method, learner.bonus)
 
 
-def with_states(learner: Learner, states: States) -> Learner:
+def with_states(learner: Learner, states: RewardStates) -> Learner:
     """The learner with these states of its rewards."""
     return learner._replace(**dict(zip(("method", "bonus"), states, strict=False)))
 
 
-def rewards(parts: Setup, states: States, batch: Transition) -> Float[Array, " batch"]:
+def rewards(parts: Setup, states: RewardStates, batch: Transition) -> Float[Array, " batch"]:
     """What SAC learns from: the sum of all rewards, each times its scale."""
     scaled = (
         one.scale * one.method.reward(state, one.view.transition_for_method(batch))
@@ -36,7 +36,7 @@ def rewards(parts: Setup, states: States, batch: Transition) -> Float[Array, " b
     return functools.reduce(jnp.add, scaled)
 
 
-def update_states(parts: Setup, states: States, batches: tuple[Transition, ...]) -> tuple[States, Metrics]:
+def update_states(parts: Setup, states: RewardStates, batches: tuple[Transition, ...]) -> tuple[RewardStates, Metrics]:
     """One gradient step of every network, each from its own batch."""
     updated, metrics = [], {}
     for one, state, batch in zip(parts.rewards, states, batches, strict=True):

@@ -12,11 +12,10 @@ from types import FrameType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from wanderlust import train
-from wanderlust.config import EngineName, EnvConfig, RunConfig, StagedConfig
+from wanderlust.config import EngineName, EnvConfig, RunConfig
 from wanderlust.envs import choose_engine, devices, make_world
 from wanderlust.envs.engines.warp import WarpEngine
 from wanderlust.envs.mjcf import muted
@@ -217,64 +216,6 @@ def resolve_engine(config: RunConfig, driver_follows: bool = True) -> RunConfig:
     engine, _ = choose_engine(make_world(config.env), config.engine)
     driver = config.driver if not driver_follows else "split" if engine == "c" else "fused"
     return dataclasses.replace(config, engine=engine, driver=driver)
-
-
-Used = Callable[[], tuple[int, Any]]
-"""The epoch that an entry of the zoo was taken from, and what it keeps for use (`runs/learned.py`)."""
-
-
-def start(
-    config: RunConfig, out: Path | str | None, begin_with: Path | str | Run | None = None, used: Used | None = None
-) -> Run:
-    """Make the folder of a new run; it may begin with what another one has learned.
-
-    An entry of the zoo, of which `used` reads what there is, has no critics and no optimisers: those are new.
-    """
-    config = checked(config)
-    if begin_with is None:
-        return Run.create(out or default_folder(config), config)
-    other, parts = begin_with if isinstance(begin_with, Run) else Run.open(begin_with), _assemble(config)
-    _check_alike(other, config)
-    try:
-        if used is None:
-            epoch, learner = other.load(jax.eval_shape(lambda: train.init(parts)).learner, part="learner", own=False)
-        else:
-            epoch, learned = used()
-            learner = _with_new_critics(train.init(parts).learner, learned)
-    except UserError as error:
-        raise UserError(f"--begin-with {other}: {error}") from None
-
-    def fill(run: Run) -> None:
-        run.save(0, train.to_save(train.init(parts)._replace(learner=learner)))
-        run.began_with(other, epoch)
-
-    return Run.create(out or default_folder(config), config, fill)
-
-
-def _with_new_critics(fresh: train.Learner, learned: Any) -> train.Learner:
-    """A learner at its start, but for the policy and what the method has for use."""
-    mine, theirs = (jax.tree.map(jnp.shape, method._asdict()) for method in (fresh.method, learned.method))
-    same = {name: getattr(learned.method, name) for name in mine if mine[name] == theirs[name]}
-    return fresh._replace(sac=fresh.sac._replace(policy=learned.policy), method=fresh.method._replace(**same))
-
-
-def _check_alike(other: Run, config: RunConfig) -> None:
-    """Refuse to begin with what was learned of something else."""
-    if isinstance(config.method, StagedConfig):
-        raise UserError(f"--begin-with is for methods of one stage; {config.method} begins with a stage of its own")
-
-    def what(config: RunConfig) -> dict[str, str]:
-        sees_all: dict[str, Any] = {
-            "view": config.method.view.removesuffix("o")
-        }  # zeroes for the policy: networks are alike
-        method = dataclasses.replace(config, method=dataclasses.replace(config.method, **sees_all)).rewards
-        named = {"environment": config.env.name, "method": method, "skills": config.skills}
-        return {name: str(value) for name, value in (named | {"seeds": config.seeds}).items()}
-
-    theirs, ours = what(other.config), what(config)
-    if apart := [name for name in ours if ours[name] != theirs[name]]:
-        said = ", ".join(f"{name} {theirs[name]} and not {ours[name]}" for name in apart)
-        raise UserError(f"--begin-with {other.path}: it has {said}; choose a run of the same")
 
 
 def checked(config: RunConfig) -> RunConfig:

@@ -12,7 +12,6 @@ from wanderlust.envs import Engine, World
 from wanderlust.envs.base import sane
 from wanderlust.envs.spec import Rollout
 from wanderlust.envs.unroll import RolloutStep, make_unroll
-from wanderlust.methods.skills import Commands
 from wanderlust.train.autoreset import where_worlds
 from wanderlust.train.rollout import command_actions, set_subgoals
 from wanderlust.train.state import Setup
@@ -49,8 +48,7 @@ def make_skill_rollout(parts: Setup, mode: bool = True) -> SkillRollout:
     episodes = make_episodes(world, parts.engine, act, length, renew if hold else None, hold)
 
     def of_skills(policy: Any, skill: Array, key: Key[Array, ""]) -> Rollout:
-        command = parts.commands.before_goals(skill) if isinstance(parts.commands, Commands) else skill
-        return episodes(policy, command, key)._replace(skill=skill)
+        return episodes(policy, parts.command(skill), key)._replace(skill=skill)
 
     return over_seeds(parts.engine, of_skills)
 

@@ -107,7 +107,7 @@ def resample_commands(parts: Setup, policy: Any, worlds: EnvState, keys: Key[Arr
 
     def one_seed(policy: Any, worlds: EnvState, keys: Key[Array, " worlds"]) -> Float[Array, "worlds command"]:
         if parts.method.high_level is None:
-            return jax.vmap(parts.commands.sample)(keys)
+            return jax.vmap(parts.sample_command)(keys)
         return set_subgoals(parts, policy, jax.vmap(parts.world.observe)(worlds.state), worlds.skill, keys)
 
     def renewed(worlds: EnvState) -> EnvState:

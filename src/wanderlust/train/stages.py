@@ -14,21 +14,23 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 from rich.console import Console
 
 from wanderlust import train
 from wanderlust.config import RunConfig, StagedConfig
+from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.methods.base import FirstStage
 from wanderlust.registry import METHODS
 from wanderlust.report.plots import draw_run
 from wanderlust.report.progress import progress
 from wanderlust.runs import zoo
-from wanderlust.runs.learned import load_learner
+from wanderlust.runs.learned import Learned, load_learner
 from wanderlust.runs.run import Run
-from wanderlust.runs.zoo import PREFIX
 from wanderlust.train import loop
 from wanderlust.train.loop import Outcome
 from wanderlust.train.update import each_seed
@@ -88,13 +90,57 @@ def _share(first: RunConfig, last: RunConfig, done: int = 0) -> float:
 
 
 def start(config: RunConfig, out: Path | str | None = None, begin_with: Path | str | None = None) -> Run:
-    """Make the folder of a new run, unless one of its stages cannot be; it may begin with what another has learned."""
+    """Make the folder of a new run, unless one of its stages cannot be; it may begin with what another has learned.
+
+    An entry of the zoo has no critics and no optimisers: those are new.
+    """
     if (first := earlier(config)) is not None:
         loop.checked(first)
-    if str(begin_with).startswith(PREFIX):
-        entry = zoo.open_run(str(begin_with))
-        return loop.start(config, out, entry, lambda: load_learner(entry, train.assemble(config)))
-    return loop.start(config, out, begin_with)
+    config = loop.checked(config)
+    out = out or loop.default_folder(config)
+    if begin_with is None:
+        return Run.create(out, config)
+    other, parts = zoo.open_run(begin_with), train.assemble(config)
+    _check_alike(other, config)
+    try:
+        if other.entry:
+            epoch, learned = load_learner(other, parts)
+            learner = _with_new_critics(train.init(parts).learner, learned)
+        else:
+            epoch, learner = other.load(train.saved_form(parts).learner, part="learner", own=False)
+    except UserError as error:
+        raise UserError(f"--begin-with {other}: {error}") from None
+
+    def fill(run: Run) -> None:
+        run.save(0, train.to_save(train.init(parts)._replace(learner=learner)))
+        run.began_with(other, epoch)
+
+    return Run.create(out, config, fill)
+
+
+def _with_new_critics(fresh: train.Learner, learned: Learned) -> train.Learner:
+    """A learner at its start, but for the policy and what the method has for use."""
+    mine, theirs = (jax.tree.map(jnp.shape, method._asdict()) for method in (fresh.method, learned.method))
+    same = {name: getattr(learned.method, name) for name in mine if mine[name] == theirs[name]}
+    return fresh._replace(sac=fresh.sac._replace(policy=learned.policy), method=fresh.method._replace(**same))
+
+
+def _check_alike(other: Run, config: RunConfig) -> None:
+    """Refuse to begin with what was learned of something else."""
+    if isinstance(config.method, StagedConfig):
+        raise UserError(f"--begin-with is for methods of one stage; {config.method} begins with a stage of its own")
+
+    def what(config: RunConfig) -> dict[str, str]:
+        # -o gives zeroes to the policy: networks are alike
+        sees_all: dict[str, Any] = {"view": config.method.view.removesuffix("o")}
+        method = dataclasses.replace(config, method=dataclasses.replace(config.method, **sees_all)).rewards
+        named = {"environment": config.env.name, "method": method, "skills": config.skills}
+        return {name: str(value) for name, value in (named | {"seeds": config.seeds}).items()}
+
+    theirs, ours = what(other.config), what(config)
+    if apart := [name for name in ours if ours[name] != theirs[name]]:
+        said = ", ".join(f"{name} {theirs[name]} and not {ours[name]}" for name in apart)
+        raise UserError(f"--begin-with {other.path}: it has {said}; choose a run of the same")
 
 
 def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig, RunConfig
 from wanderlust.envs import Engine, World, make_engine, make_world
 from wanderlust.envs.spec import EnvSpec, Transition
 from wanderlust.errors import UserError
 from wanderlust.methods import Method, View, bonuses, make_method
-from wanderlust.methods.skills import Commands, SkillSpace, make_skills
+from wanderlust.methods.skills import SkillSpace, make_skills
 from wanderlust.rl import replay as replays
 from wanderlust.rl.nets import Policy
 from wanderlust.rl.replay import Replay
@@ -54,10 +54,18 @@ class Setup:
         return self.hold if self.method.high_level is not None else 0
 
     @property
-    def commands(self) -> SkillSpace:
-        """What environments carry: skills, and the subgoals that a high-level policy sets."""
+    def command_size(self) -> int:
+        """Entries of a command: of a skill, and of the subgoal that a high-level policy sets behind it."""
         high = self.method.high_level
-        return Commands(self.skills, high.lower.skills.size) if high else self.skills
+        return self.skills.size + (high.lower.skills.size if high else 0)
+
+    def command(self, skill: Float[Array, "*batch skill"]) -> Float[Array, "*batch command"]:
+        """The command of a skill before the first subgoal is set."""
+        return jnp.pad(skill, [(0, 0)] * (skill.ndim - 1) + [(0, self.command_size - self.skills.size)])
+
+    def sample_command(self, key: Key[Array, ""]) -> Float[Array, " command"]:
+        """The command of a random skill."""
+        return self.command(self.skills.sample(key))
 
     @property
     def waits(self) -> bool:
@@ -116,16 +124,10 @@ class HierarchicalPolicy(NamedTuple):
     goal_policy: Any
 
 
-def behaviour_policy(parts: Setup, learner: Learner) -> Policy | HierarchicalPolicy:
-    """What acts while data are collected."""
+def skill_policy(parts: Setup, learner: Learner, collecting: bool = False) -> Policy | HierarchicalPolicy:
+    """What acts when skills are used, or while data are collected."""
     policy, high = learner.sac.policy, parts.method.high_level
-    return HierarchicalPolicy(policy, high.sampling_policy(learner.method)) if high else policy
-
-
-def skill_policy(parts: Setup, learner: Learner) -> Policy | HierarchicalPolicy:
-    """What acts when skills are used."""
-    policy, high = learner.sac.policy, parts.method.high_level
-    return HierarchicalPolicy(policy, high.skill_policy(learner.method)) if high else policy
+    return HierarchicalPolicy(policy, high.goal_policy(learner.method, collecting)) if high else policy
 
 
 class TrainState(NamedTuple):
@@ -160,7 +162,8 @@ def init_seed(parts: Setup, key: Key[Array, ""]) -> TrainState:
 
 def fresh_worlds(parts: Setup, key: Key[Array, ""]) -> EnvState:
     """The environments of one seed, each at the start of an episode."""
-    return start_episodes(parts.world, parts.commands, key, parts.config.schedule.worlds, parts.method.keeps_start)
+    worlds, keeps_start = parts.config.schedule.worlds, parts.method.keeps_start
+    return start_episodes(parts.world, parts.sample_command, key, worlds, keeps_start)
 
 
 def example(parts: Setup) -> Transition:
@@ -170,7 +173,7 @@ def example(parts: Setup) -> Transition:
         obs=jnp.zeros(spec.obs_dim),
         action=jnp.zeros(spec.action_dim),
         next_obs=jnp.zeros(spec.obs_dim),
-        skill=jnp.zeros(parts.commands.size),
+        skill=jnp.zeros(parts.command_size),
         terminated=jnp.zeros((), bool),
         truncated=jnp.zeros((), bool),
         start=jnp.zeros(spec.obs_dim) if parts.method.keeps_start else (),

@@ -14,7 +14,7 @@ from wanderlust.rl import replay as replays
 from wanderlust.rl.replay import Replay
 from wanderlust.rl.sac import Batch, SacState
 from wanderlust.train.autoreset import drift
-from wanderlust.train.intrinsic import States, draw_batches, rewards, states_of, update_states, with_states
+from wanderlust.train.intrinsic import RewardStates, draw_batches, rewards, states_of, update_states, with_states
 from wanderlust.train.rollout import all_worlds, is_running
 from wanderlust.train.state import Learner, Setup, TrainState
 
@@ -29,9 +29,7 @@ def learn(
     else:
         step = partial(_joint_step if schedule.order == "joint" else _interleaved_step, parts, replay, fresh)
         learner, metrics = jax.lax.scan(step, learner, jax.random.split(key, schedule.sac_steps))
-    if parts.config.sac.target_update == "epoch":
-        learner = learner._replace(sac=parts.sac.move_targets(learner.sac))
-    return learner, jax.tree.map(jnp.mean, metrics)
+    return learner._replace(sac=parts.sac.end_epoch(learner.sac)), jax.tree.map(jnp.mean, metrics)
 
 
 def _sac_first(
@@ -48,7 +46,7 @@ def _sac_first(
         batch = replays.take(replay, index)
         return sac_update(parts, sac, batch, reward_of(index, batch), noise)
 
-    def method_step(states: States, key: Key[Array, ""]) -> tuple[States, Metrics]:
+    def method_step(states: RewardStates, key: Key[Array, ""]) -> tuple[RewardStates, Metrics]:
         return update_states(parts, states, draw_batches(parts, replay, fresh, key))
 
     sac, sac_metrics = jax.lax.scan(sac_step, learner.sac, jax.random.split(sac_key, schedule.sac_steps))
@@ -103,13 +101,11 @@ def sac_update(
         ),
         key,
     )
-    if parts.config.sac.target_update == "step":
-        sac = parts.sac.move_targets(sac)
     return sac, {"reward": jnp.mean(reward), **metrics}
 
 
 def _reward_reader(
-    parts: Setup, states: States, replay: Replay
+    parts: Setup, states: RewardStates, replay: Replay
 ) -> Callable[[Int[Array, " batch"], Transition], Float[Array, " batch"]]:
     """Rewards of drawn transitions: per draw, or for the whole ring at once where that is less work."""
     schedule = parts.config.schedule

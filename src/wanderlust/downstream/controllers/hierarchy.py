@@ -61,7 +61,7 @@ Epoch = Callable[[ControllerTraining, Learned], tuple[ControllerTraining, Metric
 """Trains for an epoch; the metrics of each seed."""
 
 
-def begin(learner: ControllerLearner, seeds: Array) -> ControllerTraining:
+def start_training(learner: ControllerLearner, seeds: Array) -> ControllerTraining:
     """Before the first epoch. A seed's state depends on that seed alone."""
 
     def one(seed: Array) -> ControllerTraining:

@@ -81,12 +81,11 @@ class SacLearner:
             draw, noise = jax.random.split(key)
             batch: Any = replays.take(kept, _rows(kept, draw, setting.batch, self.decisions))
             batch = batch._replace(obs=normalised(moments, batch.obs), next_obs=normalised(moments, batch.next_obs))
-            state, metrics = self.algorithm.update(state, batch, noise)
-            return self.algorithm.move_targets(state) if config.target_update == "step" else state, metrics
+            return self.algorithm.update(state, batch, noise)
 
         state, metrics = jax.lax.scan(step, state, jax.random.split(key, setting.steps))
-        state = self.algorithm.move_targets(state) if config.target_update == "epoch" else state
-        return state, kept if setting.collections > 1 else memory, jax.tree.map(jnp.mean, metrics)
+        memory = kept if setting.collections > 1 else memory
+        return self.algorithm.end_epoch(state), memory, jax.tree.map(jnp.mean, metrics)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,8 +115,8 @@ class PpoLearner:
         seen, seen_next = normalised(moments, decisions.seen), normalised(moments, decisions.seen_next)
         over = decisions.terminated | decisions.truncated  # as in SAC, no value is expected beyond the time limit
         action, log_prob = decisions.choice.note
-        rollouts = Episodes(seen, action, log_prob, decisions.reward, seen_next, over, over)
-        happened = all_worlds(self.algorithm.judged(state, rollouts))
+        rollouts = Episodes(seen, action, log_prob, decisions.reward, seen_next, over)
+        happened = all_worlds(self.algorithm.with_advantages(state, rollouts))
         empty = replays.empty(jax.tree.map(lambda x: x[0], happened), self.decisions)
         kept = replays.append_valid(empty, happened, decisions.valid.reshape(-1))
 

@@ -1,4 +1,4 @@
-"""DADS plans: it looks for the skill whose foreseen course keeps nearest to the goal, which then acts for a while.
+"""DADS plans: it looks for the skill whose predicted course keeps nearest to the goal, which then acts for a while.
 
 Model-predictive path integral control over the skill dynamics (Sharma et al., ICLR 2020), with the numbers of the
 authors' code and its horizon of one skill. Their skills lie in [-1, 1]^d; ours are normal, so candidates go up to 2.
@@ -17,7 +17,7 @@ from wanderlust.methods.views import goal_entries, with_position
 from wanderlust.train import Setup
 
 OPTION_LENGTH = 10
-"""Control steps that a skill acts, and that its course is foreseen."""
+"""Control steps that a skill acts, and that its course is predicted."""
 CANDIDATES, REFINEMENTS = 50, 10
 VARIANCE = 1.5
 """Of candidates around the mean; it is not refined."""
@@ -65,7 +65,7 @@ def rewards(
     tried: Float[Array, "worlds candidates skill"],
     steps: int,
 ) -> Float[Array, "worlds candidates"]:
-    """Minus the distance from the goal, in metres, summed over the foreseen course of every candidate."""
+    """Minus the distance from the goal, in metres, summed over the predicted course of every candidate."""
     spec, view, count = parts.world.spec, parts.view, tried.shape[1]
     entries = goal_entries(spec, goal.shape[1])
     where = jnp.array(view.places(entries))

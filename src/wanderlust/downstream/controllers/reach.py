@@ -42,7 +42,7 @@ def reach(
     counts as reached and how many steps a goal may take are chosen by the skills' own speed (`runs/pace.py`), for what
     is no walking body by its world; or given. `until_reached` gives a goal up after `LONGEST` steps only.
     """
-    _check(run, goals, radius, limit, seed)
+    _check_goals(run, goals, radius, limit, seed)
     require(not until_reached or limit is None, "--until-reached and --steps-per-goal exclude each other")
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
     epoch, learned = load_learner(run, parts)
@@ -104,7 +104,7 @@ def act_towards(
     return train.actions(parts, learned.policy, obs, choose_skill(parts, learned, obs, goal))
 
 
-def _check(run: Run, goals: list[tuple[float, ...]], radius: float | None, limit: int | None, seed: int) -> None:
+def _check_goals(run: Run, goals: list[tuple[float, ...]], radius: float | None, limit: int | None, seed: int) -> None:
     sizes = goal_sizes(make_world(run.config.env).spec)
     needed = f"{' or '.join(map(str, sizes))} finite number{'s' if sizes[-1] > 1 else ''}"
     require(len(goals) > 0, f"no goal given; add --goal {' '.join('XYZ'[: sizes[0]])}, once for each goal")

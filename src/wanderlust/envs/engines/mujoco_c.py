@@ -33,7 +33,6 @@ class CEngine(Engine):
     def __init__(self, world: MujocoWorld, threads: int | None = None) -> None:
         self._world = world
         self._model = world.model_for_c
-        self._steered = world if isinstance(world, Steered) else None
         self._threads = cores() if threads is None else threads
         ignore_warnings()
         self._mine = threading.local()
@@ -46,10 +45,7 @@ class CEngine(Engine):
             mine.scratch = [mujoco.MjData(self._model) for _ in range(self._threads)]
             mine.buffers = {}
         if worlds not in mine.buffers:
-            # A thread takes few enough worlds at a time that the last ones do not wait for one thread.
-            chunk = max(1, worlds // (self._threads * 4))
-            skip = self._world.frame_skip
-            mine.buffers[worlds] = _Buffers(self._model, skip, worlds, chunk, mine.pool, mine.scratch, self._steered)
+            mine.buffers[worlds] = _Buffers(self._world, self._model, worlds, mine.pool, mine.scratch)
         return mine.buffers[worlds]
 
     def step(self, state: WorldState, action: Float[Array, "worlds action"]) -> WorldState:
@@ -61,14 +57,10 @@ class CEngine(Engine):
         after = buffers.roll_out(state, action)
         # Half the limit, as rounding may reach it. If any entry is NaN, then so is the largest, and not less.
         all_sane = bool(np.abs(after).max() < LARGEST / 2)
-        if all_sane:
-            physics = after.astype(np.float32)
-        else:
-            with np.errstate(over="ignore"):  # a body that breaks down may be beyond float32: infinite, found as such
-                physics = after.astype(np.float32)
-        rounded: Any = physics
+        with np.errstate(over="ignore"):  # a body that breaks down may be beyond float32: infinite, found as such
+            physics: Any = after.astype(np.float32)
         sensors: Any = buffers.sense(physics)
-        return WorldState(rounded, sensors), all_sane
+        return WorldState(physics, sensors), all_sane
 
     def for_callers(self, count: int) -> "CEngine":
         """The same for so many threads that call at once: each with its share of the cores.
@@ -83,56 +75,44 @@ class _Buffers:
 
     def __init__(
         self,
+        world: MujocoWorld,
         model: mujoco.MjModel,
-        frame_skip: int,
         worlds: int,
-        chunk: int,
         pool: mujoco.rollout.Rollout,
         scratch: list[mujoco.MjData],
-        steered: Steered | None = None,
     ) -> None:
         self._full, mocap = (mujoco.mj_stateSize(model, part) for part in (FULL, MOCAP))
-        self._nu, self._skip = model.nu, frame_skip
+        self._nu, self._steered = model.nu, world if isinstance(world, Steered) else None
         self._start = np.zeros((worlds, self._full))
-        self._path = np.zeros((worlds, frame_skip, self._full))
-        self._control = np.zeros((worlds, frame_skip, model.nu + mocap))
+        self._path = np.zeros((worlds, world.frame_skip, self._full))
+        self._control = np.zeros((worlds, world.frame_skip, model.nu + mocap))
         self._after = self._path[:, -1] if not mocap else np.zeros((worlds, self._full + mocap))
         self._controls = Controls.of_model(model).of_worlds(worlds)
         self._inputs = int(mujoco.mjtState.mjSTATE_CTRL) | (MOCAP if mocap else 0)
-        self._models, self._chunk, self._pool, self._scratch = [model] * worlds, chunk, pool, scratch
+        self._models, self._pool, self._scratch = [model] * worlds, pool, scratch
+        # a thread takes few enough worlds at a time that the last ones do not wait for one thread
+        self._chunk = max(1, worlds // (len(scratch) * 4))
         self._readers = [without_forces(model)] * worlds
         self._nowhere = np.zeros((worlds, 1, self._full))
         self._sensors = np.zeros((worlds, 1, model.nsensordata))
-        self._steered = steered
 
     def roll_out(self, state: WorldState, action: Any) -> NDArray[np.float64]:
         """One control step of all worlds; the array returned is overwritten by the next call."""
-        if self._steered is not None:
-            return self._roll_out_steered(self._steered, state, action)
-        physics = state.physics
-        self._control[:, :, : self._nu] = self._controls.of(action)[:, None]
-        if self._after.shape[1] == self._full:
-            self._start[:] = physics
+        physics, steered = state.physics, self._steered
+        if steered is None:
+            control, mocap = self._controls.of(action), physics[:, self._full :]
         else:
-            self._start[:] = physics[:, : self._full]
-            self._control[:, :, self._nu :] = physics[:, None, self._full :]
-        self._run(self._control, self._path)
-        if self._after.shape[1] > self._full:
-            self._after[:, : self._full] = self._path[:, -1]
-            self._after[:, self._full :] = physics[:, self._full :]
-        return self._after
-
-    def _roll_out_steered(self, world: Steered, state: WorldState, action: Any) -> NDArray[np.float64]:
-        """The same of a world that has its own rule for actions."""
-        wide: Any = [np.asarray(part, np.float64) for part in state]
-        control, mocap = world.inputs(WorldState(*wide), np.asarray(action, np.float64))
-        self._start[:] = wide[0][:, : self._full]
+            wide: Any = [np.asarray(part, np.float64) for part in state]
+            control, mocap = steered.inputs(WorldState(*wide), np.asarray(action, np.float64))
+        self._start[:] = physics[:, : self._full]
         self._control[:, :, : self._nu] = control[:, None]
-        self._control[:, :, self._nu :] = mocap[:, None]
+        if mocap.shape[1]:
+            self._control[:, :, self._nu :] = mocap[:, None]
         self._run(self._control, self._path)
-        self._after[:, : self._full] = self._path[:, -1]
-        self._after[:, self._full :] = mocap
-        return world.corrected(self._after)
+        if mocap.shape[1]:
+            self._after[:, : self._full] = self._path[:, -1]
+            self._after[:, self._full :] = mocap
+        return self._after if steered is None else steered.corrected(self._after)
 
     def sense(self, physics: NDArray[np.float32]) -> NDArray[np.float32]:
         """What the sensors read in these states. After a step MuJoCo has what they read before its last substep."""

@@ -26,10 +26,10 @@ def find(config: EdlConfig, count: int, first: FirstStage) -> CodeSummary | None
     path = first.folder / "codes.safetensors"
     if not path.exists() and not _learn(path, config, count, first):
         return None
-    return _read(path, (len(first.seeds), count, first.obs_dim))
+    return _load(path, (len(first.seeds), count, first.obs_dim))
 
 
-def _read(path: Path, shape: tuple[int, int, int]) -> CodeSummary:
+def _load(path: Path, shape: tuple[int, int, int]) -> CodeSummary:
     """What a file holds, checked; `shape` is that of the goals."""
     file, expected = ArrayFile(path), {"goal": shape, "share": shape[:2], "spread": shape[:1]}
     fits = file.about.get("format") == FORMAT and file.shapes() == expected
@@ -54,7 +54,7 @@ def _learn(path: Path, config: EdlConfig, count: int, first: FirstStage) -> bool
             line.update(done + steps, f"squared error of a state {float(jnp.mean(error)):.3g}")
             if first.interrupted():
                 return False
-    summary = jax.device_get(jax.jit(first.each_seed(vqvae.summed_up))(fitted.model, states))
+    summary = jax.device_get(jax.jit(first.each_seed(vqvae.summarise))(fitted.model, states))
     if not all(np.isfinite(x).all() for x in summary):
         raise UserError("the VQ-VAE diverged; a smaller method.learning_rate may help")
     write_arrays(path, summary._asdict(), {"format": FORMAT, "epoch": str(epoch)})

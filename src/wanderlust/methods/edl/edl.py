@@ -60,19 +60,13 @@ class Edl(Method):
             return None
         return LastStageStart(method=jax.jit(jax.vmap(with_goals))(found.goal, found.spread))
 
-    # --- reward ------------------------------------------------------------------------------------------------
-
     def reward(self, state: EdlState, batch: Transition) -> Float[Array, " batch"]:
         """r = -||s' - goal of z||^2 / spread: -1 is what the states that were found would earn of their own goals."""
         return -_squared_distance(state, batch) / state.spread
 
-    # --- update ------------------------------------------------------------------------------------------------
-
     def update(self, state: EdlState, batch: Transition) -> tuple[EdlState, Metrics]:
         """Goals stay as they are."""
         return state, {"goal_distance": jnp.mean(jnp.sqrt(_squared_distance(state, batch)))}
-
-    # --- downstream --------------------------------------------------------------------------------------------
 
     kept = ("encoder", "spread")
     goal_rule: ClassVar[GoalRule] = "goal"

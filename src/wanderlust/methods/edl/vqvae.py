@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from wanderlust.config import StagedConfig, require, require_at_least, require_positive
+from wanderlust.config import Count, Positive, StagedConfig, require
 from wanderlust.rl.moments import Moments, moments_of
 from wanderlust.rl.nets import GLOROT_UNIFORM, MLP, descend, init_mlp
 
@@ -28,26 +28,18 @@ class EdlConfig(StagedConfig):
     """
 
     name: str = "edl"
-    code: int = 16
+    code: Count = 16
     """Entries of a code."""
-    commitment: float = 1.5
+    commitment: Positive = 1.5
     """Weight of the encoder's distance to its code in the VQ-VAE's loss."""
-    code_steps: int = 50_000
+    code_steps: Count = 50_000
     """Gradient steps of the VQ-VAE."""
-    code_batch: int = 256
+    code_batch: Count = 256
 
     def __post_init__(self) -> None:
         super().__post_init__()
         first = self.first.method
         require(first.name == "smm", f"method.first.method.name is {first.name!r}; edl explores with 'smm'")
-        require(
-            first.view == self.view,
-            f"method.first.method.view is {first.view!r} and method.view {self.view!r}; they must be the same, for the "
-            "states one stage finds are the goals of the other",
-        )
-        for name in ("code", "code_steps", "code_batch"):
-            require_at_least(1, f"method.{name}", getattr(self, name))
-        require_positive("method.commitment", self.commitment)
 
 
 class States(NamedTuple):
@@ -72,9 +64,6 @@ class Fit(NamedTuple):
     model: VqVae
     opt: optax.OptState
     key: Key[Array, ""]
-
-
-# --- the model -------------------------------------------------------------------------------------------------
 
 
 def init(config: EdlConfig, codes: int, obs_dim: int, key: Key[Array, ""]) -> Fit:
@@ -107,9 +96,6 @@ def nearest(codebook: Float[Array, "codes code"], encoded: Float[Array, "batch c
 def decode(model: VqVae, moments: Moments, code: Float[Array, "batch code"]) -> Float[Array, "batch obs"]:
     """The states that codes stand for."""
     return moments.restore(jax.vmap(model.decoder)(code))
-
-
-# --- loss and update -------------------------------------------------------------------------------------------
 
 
 def loss(
@@ -147,9 +133,6 @@ def fit(config: EdlConfig, states: States, fitted: Fit, steps: Int[Array, ""]) -
     return fitted, total / jnp.maximum(steps, 1)
 
 
-# --- what comes of it ------------------------------------------------------------------------------------------
-
-
 class CodeSummary(NamedTuple):
     """What states were summed up in."""
 
@@ -161,7 +144,7 @@ class CodeSummary(NamedTuple):
     """The mean squared distance of a state from the one that stands for it."""
 
 
-def summed_up(model: VqVae, states: States) -> CodeSummary:
+def summarise(model: VqVae, states: States) -> CodeSummary:
     """The goals, and how well they stand for the states."""
     moments = moments_of_states(states)
     there, count = jnp.arange(len(states.obs)) < states.size, jnp.maximum(states.size, 1)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.config import RunConfig, StagedConfig, require
+from wanderlust.config import Count, RunConfig, Share, StagedConfig, Weight, require
 from wanderlust.errors import UserError
 from wanderlust.methods.base import FirstStage, GoalRule, HighLevelMethod, LastStageStart, Metrics, Trajectories
 from wanderlust.methods.ibol.linearizer import LinearizerConfig
@@ -29,8 +29,6 @@ SMALLEST = 1e-8
 AT_ONCE = 65_536
 """Densities of `surprise` that are computed together: one after the other a GPU would wait for most of the time."""
 
-# --- configuration -------------------------------------------------------------------------------------------
-
 
 @dataclasses.dataclass(frozen=True)
 class IbolConfig(StagedConfig):
@@ -40,36 +38,25 @@ class IbolConfig(StagedConfig):
     """
 
     name: str = "ibol"
-    bottleneck: float = 0.01
+    bottleneck: Weight = 0.01
     """Weight of the divergence of q(z|trajectory) from the prior (beta of the paper)."""
-    recovery: float = 2.0
+    recovery: Weight = 2.0
     """Weight of log q(u|trajectory), by which the sampling policy's parameter is recovered."""
-    spread: float = 1.0
+    spread: Weight = 1.0
     """Weight of -log p(goal|state) in what the sampling policy is rewarded for (alpha of the paper)."""
     baseline: bool = False
     """Whether REINFORCE judges a trajectory against the mean of the others in its batch, which makes it less noisy."""
-    samples: int = 16
+    samples: Count = 16
     """Skills drawn from q(z|trajectory) for each trajectory."""
-    alternatives: int = 100
+    alternatives: Count = 100
     """Parameters u over which p(goal|state) is a mean."""
-    statistics_keep: float = 0.85
+    statistics_keep: Share = 0.85
     """What an epoch keeps of the running mean and variance by which both policies and the encoder see states."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         first = self.first.method
         require(first.name == "linearizer", f"method.first.method.name is {first.name!r}; ibol needs a 'linearizer'")
-        require(
-            first.view == self.view,
-            f"method.first.method.view is {first.view!r} and method.view {self.view!r}; they must be the same, for the "
-            "goals of one stage are those of the other",
-        )
-        for name in ("bottleneck", "recovery", "spread"):
-            require(getattr(self, name) >= 0, f"method.{name} is {getattr(self, name)}; it must be 0 or larger")
-        for name in ("samples", "alternatives"):
-            require(getattr(self, name) >= 1, f"method.{name} is {getattr(self, name)}; it must be at least 1")
-        keep = self.statistics_keep
-        require(0 <= keep < 1, f"method.statistics_keep is {keep}; it must be in [0, 1)")
 
     def check(self, run: RunConfig) -> None:
         schedule, length = run.schedule, run.env.episode_length
@@ -94,9 +81,6 @@ class IbolConfig(StagedConfig):
     def block(self) -> int:
         """Steps a goal is held: what the linearizer has learned."""
         return self.first.method.block if isinstance(self.first.method, LinearizerConfig) else 1
-
-
-# --- state -----------------------------------------------------------------------------------------------------
 
 
 class Networks(NamedTuple):
@@ -168,21 +152,14 @@ class Ibol(HighLevelMethod):
         """A high level that has learned nothing, over the linearizer of the same seed."""
         return LastStageStart(sac=frozen(first.policy()))
 
-    # --- acting ------------------------------------------------------------------------------------------------
-
-    def sampling_policy(self, state: IbolState) -> GoalPolicy:
-        return GoalPolicy(state.networks.sampling, state.statistics)
-
-    def skill_policy(self, state: IbolState) -> GoalPolicy:
-        return GoalPolicy(state.networks.skill, state.statistics)
+    def goal_policy(self, state: IbolState, collecting: bool) -> GoalPolicy:
+        return GoalPolicy(state.networks.sampling if collecting else state.networks.skill, state.statistics)
 
     def goal(
         self, policy: GoalPolicy, obs: Float[Array, " obs"], skill: Float[Array, " skill"], key: Key[Array, ""] | None
     ) -> Float[Array, " goal"]:
         goals = policy.policy(policy.statistics.normalise(obs, on_root=SMALLEST), skill)
         return goals.mode() if key is None else goals.sample(key)
-
-    # --- reward ------------------------------------------------------------------------------------------------
 
     def returns(self, terms: Terms, surprise: Float[Array, " episodes"]) -> Float[Array, " episodes"]:
         """What the sampling policy maximises: trajectories that skills can make again, of goals that differ."""
@@ -219,8 +196,6 @@ class Ibol(HighLevelMethod):
         marginal = jax.nn.logsumexp(logs, axis=0) - jnp.log(float(self.config.alternatives))
         return -over_time(marginal, seen.valid)
 
-    # --- loss and update ---------------------------------------------------------------------------------------
-
     def loss(self, networks: Networks, seen: Trajectories, key: Key[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
         """Encoder and skill policy follow the gradient of their objective; the sampling policy that of REINFORCE.
 
@@ -235,8 +210,8 @@ class Ibol(HighLevelMethod):
         log_density = decision_densities(networks.sampling, seen, seen.parameter)
         likelihood = jnp.sum(jnp.where(seen.valid, log_density, 0.0), axis=1)
         metrics = {"reward": returns, "surprise": surprise, **terms._asdict()}
-        judged = above_the_others(returns) if self.config.baseline else returns
-        loss = -jnp.mean(self._bottleneck(terms)) - jnp.mean(likelihood * judged)
+        advantage = leave_one_out_advantage(returns) if self.config.baseline else returns
+        loss = -jnp.mean(self._bottleneck(terms)) - jnp.mean(likelihood * advantage)
         return loss, {name: jnp.mean(value) for name, value in metrics.items()}
 
     def learn(self, state: IbolState, batch: Trajectories, key: Key[Array, ""]) -> tuple[IbolState, Metrics]:
@@ -251,8 +226,6 @@ class Ibol(HighLevelMethod):
         keep, old = self.config.statistics_keep, state.statistics
         moved = old.merge(moments_of(batch.obs, batch.valid), 1.0 - keep, keep, spread="new")
         return state._replace(statistics=moved)
-
-    # --- downstream --------------------------------------------------------------------------------------------
 
     kept = ("networks", "statistics")
     goal_rule: ClassVar[GoalRule] = None
@@ -282,7 +255,7 @@ def over_time(x: Float[Array, "episodes time"], valid: Bool[Array, "episodes tim
     return jnp.sum(jnp.where(valid, x, 0.0), axis=1) / jnp.maximum(jnp.sum(valid, axis=1), 1)
 
 
-def above_the_others(returns: Float[Array, " episodes"]) -> Float[Array, " episodes"]:
+def leave_one_out_advantage(returns: Float[Array, " episodes"]) -> Float[Array, " episodes"]:
     """By how much each exceeds the mean of all others, which does not depend on it: a baseline without a bias."""
     count = returns.shape[0]
     return (returns - jnp.mean(returns)) * (count / (count - 1))

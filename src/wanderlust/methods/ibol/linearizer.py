@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.config import MethodConfig, RunConfig, SkillConfig, require
+from wanderlust.config import Count, CountOrZero, MethodConfig, RunConfig, Share, SkillConfig, require
 from wanderlust.envs.spec import Transition
 from wanderlust.errors import UserError
 from wanderlust.methods.base import NOTHING, GoalRule, Method, Metrics
@@ -23,23 +23,21 @@ class LinearizerConfig(MethodConfig):
     """The lower level of IBOL: moves the state along goals. It has no network: hidden and learning_rate do nothing."""
 
     name: str = "linearizer"
-    block: int = 10
+    block: Count = 10
     """Steps over which a move is measured; every step of a block is rewarded by the whole block's move."""
-    hold: int = 0
+    hold: CountOrZero = 0
     """Steps of an episode after which training sets another goal; 0 keeps one for the whole episode."""
     standardise: bool = False
     """Whether rewards are brought to mean 0 and variance 1 by running statistics."""
-    keep: float = 0.99
+    keep: Share = 0.99
     """What an update keeps of these statistics."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.block >= 1, f"method.block is {self.block}; it must be at least 1")
         require(
-            self.hold >= 0 and self.hold % self.block == 0,
+            self.hold % self.block == 0,
             f"method.hold is {self.hold}; it must be a multiple of method.block ({self.block}), or 0",
         )
-        require(0 <= self.keep < 1, f"method.keep is {self.keep}; it must be in [0, 1)")
 
     def check(self, run: RunConfig) -> None:
         hold = run.schedule.hold
@@ -84,8 +82,6 @@ class Linearizer(Method):
             )
         return LinearizerState(jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool))
 
-    # --- reward ------------------------------------------------------------------------------------------------
-
     def reward(self, state: LinearizerState, batch: Transition) -> Float[Array, " batch"]:
         """The move of the whole block along the goal, per step; standardised if the configuration says so."""
         moves = self.moves(batch)
@@ -95,15 +91,11 @@ class Linearizer(Method):
         """<s_end - s_begin, goal> / (sqrt(d) l) over the block of l steps that each transition belongs to."""
         return jnp.sum(jnp.asarray(batch.drift) * batch.skill, axis=1) / jnp.sqrt(float(self.skills.size))
 
-    # --- update ------------------------------------------------------------------------------------------------
-
     def update(self, state: LinearizerState, batch: Transition) -> tuple[LinearizerState, Metrics]:
         """Move the statistics; there is no network to learn."""
         new, keep = moments_of(self.moves(batch)), jnp.where(state.begun, self.config.keep, 0.0)
         moments = Moments(*state[:2]).merge(new, 1.0 - keep, keep, spread=None)
         return LinearizerState(*moments, jnp.ones((), bool)), {"move": new.mean}
-
-    # --- downstream --------------------------------------------------------------------------------------------
 
     kept = ()
     goal_rule: ClassVar[GoalRule] = "own"

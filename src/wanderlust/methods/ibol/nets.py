@@ -104,13 +104,13 @@ class TrajectoryEncoder(eqx.Module):
     def __call__(self, states: Float[Array, "time obs"], valid: Bool[Array, " time"]) -> Normal:
         """`valid` is true up to where the trajectory ends: what follows is not read."""
         cells = jax.tree.map(lambda *x: jnp.stack(x), self.onward, self.back)  # both ways at once
-        ahead, behind = jax.vmap(_read)(cells, jnp.stack([states, states[::-1]]), jnp.stack([valid, valid[::-1]]))
+        ahead, behind = jax.vmap(_run_lstm)(cells, jnp.stack([states, states[::-1]]), jnp.stack([valid, valid[::-1]]))
         outputs = jnp.concatenate([ahead, behind[::-1]], axis=1)
         pooled = jnp.sum(outputs * valid[:, None], axis=0) / jnp.maximum(jnp.sum(valid), 1)
         return Normal(self.mean(pooled), jnp.maximum(self.log_std(pooled), LOG_STD_RANGE[0]))
 
 
-def _read(
+def _run_lstm(
     cell: eqx.nn.LSTMCell, states: Float[Array, "time obs"], valid: Bool[Array, " time"]
 ) -> Float[Array, "time hidden"]:
     """Outputs of an LSTM at every time; it stands still where the trajectory is over.
