@@ -155,7 +155,7 @@ def report_drive(
             f"Goals lie within {result['range']:g} m. One is reached within {one['radius']:.2g} m, and missed after "
             f"{one['steps_per_goal']} steps, {result['patience']:g} times what the straight way takes at the speed of "
             f"random skills, {one['speed']:.2g} m a step. A body has fallen if {result['fallen']}; when it lay for "
-            f"{result['lost_after']} steps, it is put up again at the origin."
+            f"{result['given_up_after']} steps, it is put up again at the origin."
         )
         console.print(verdict(one))
     console.print(f"result: {run.evaluation / 'drive.json'}")

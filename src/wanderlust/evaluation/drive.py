@@ -32,7 +32,7 @@ RANGE = 15.0
 """Goals lie within so many metres of the body."""
 UP_AGAIN = 10
 """A fall is over when the body has not been down for so many steps in a row."""
-LOST_AFTER = 100
+GIVEN_UP_AFTER = 100
 """A fall that is not over after so many steps is not recovered from: the body is put up again."""
 RESAMPLED = 1000
 """Times the bodies are resampled for the interval of a median."""
@@ -57,7 +57,7 @@ class Event(NamedTuple):
     reached: Bool[Array, "*steps bodies"]
     missed: Bool[Array, "*steps bodies"]
     fell: Bool[Array, "*steps bodies"]
-    lost: Bool[Array, "*steps bodies"]
+    unrecovered: Bool[Array, "*steps bodies"]
     """A fall was not recovered from: the body is put up again at the origin, with another goal."""
 
 
@@ -96,7 +96,7 @@ def evaluate_drive(
         "patience": PATIENCE,
         "fallen": getattr(parts.world, "fall", ""),
         "up_again_after": UP_AGAIN,
-        "lost_after": LOST_AFTER,
+        "given_up_after": GIVEN_UP_AFTER,
         "seeds": seeds,
     }
     write_json(run.evaluation / "drive.json", result)
@@ -129,17 +129,20 @@ def _driver(parts: train.Setup, bodies: int, every: int) -> Callable[[Learned, P
         up = jnp.where(is_down, 0, drive.up + 1)
         fell = is_down & (drive.down == 0)
         down = jnp.where(fell | ((drive.down > 0) & (up < UP_AGAIN)), drive.down + 1, 0)
-        lost = (down > LOST_AFTER) | jax.vmap(world.terminated)(state) | broken
+        given_up = (down > GIVEN_UP_AFTER) | jax.vmap(world.terminated)(state) | broken
         there = jnp.linalg.norm(place(state) - drive.goal, axis=1) <= radius
         used = drive.used + 1
         event = Event(
-            there & ~lost, ~there & ((used >= limit) | lost) | (there & lost), fell | (lost & (down == 0)), lost
+            there & ~given_up,
+            ~there & ((used >= limit) | given_up) | (there & given_up),
+            fell | (given_up & (down == 0)),
+            given_up,
         )
         start, draw = jax.random.split(key)
-        state = where_worlds(lost, fresh(start), state)
+        state = where_worlds(given_up, fresh(start), state)
         over = event.reached | event.missed
         goal = jnp.where(over[:, None], place(state) + random_goals(draw, bodies, len(entries)), drive.goal)
-        drive = Drive(state, goal, jnp.where(over, 0, used), jnp.where(lost, 0, down), jnp.where(lost, 0, up))
+        drive = Drive(state, goal, jnp.where(over, 0, used), jnp.where(given_up, 0, down), jnp.where(given_up, 0, up))
         return (drive, skill, (radius, limit)), event
 
     compiles = parts.engine.compiles
@@ -175,11 +178,11 @@ def measures(event: Event) -> dict[str, Any]:
         "goals": int((event.reached | event.missed).sum()),
         "reached_share": _mean(event.reached.sum(axis=0) / goals),
         "falls_per_1000_steps": _mean(1000 * event.fell.sum(axis=0) / steps),
-        "unrecovered_falls_per_1000_steps": _mean(1000 * event.lost.sum(axis=0) / steps),
+        "unrecovered_falls_per_1000_steps": _mean(1000 * event.unrecovered.sum(axis=0) / steps),
         "recovered_share": _recovered(event),
         "steps_between_falls": _median(event.fell),
-        "steps_between_unrecovered_falls": _median(event.lost),
-        "put_up": int(event.lost.sum()),
+        "steps_between_unrecovered_falls": _median(event.unrecovered),
+        "put_up": int(event.unrecovered.sum()),
     }
 
 
@@ -210,9 +213,9 @@ def _mean(per_body: ArrayLike) -> dict[str, Any]:
 
 
 def _recovered(event: Event) -> float | None:
-    """Of all falls, those that were not lost; None where nothing fell."""
+    """Of all falls, those that the body recovered from; None where nothing fell."""
     fell = int(event.fell.sum())
-    return None if fell == 0 else 1.0 - int(event.lost.sum()) / fell
+    return None if fell == 0 else 1.0 - int(event.unrecovered.sum()) / fell
 
 
 def _median(happened: ArrayLike) -> dict[str, Any]:

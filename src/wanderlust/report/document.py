@@ -34,7 +34,7 @@ class Reported(NamedTuple):
 
     told: Told
     reproduce: Commands
-    go_on: Commands
+    next_steps: Commands
 
 
 def report(runs: Sequence[Reported], version: str) -> str:
@@ -71,7 +71,7 @@ def _one(one: Reported, folder: Path) -> Iterator[str]:
     yield html.heading("Do it again")
     yield html.commands(one.reproduce)
     yield html.heading("Go on")
-    yield html.commands(one.go_on)
+    yield html.commands(one.next_steps)
 
 
 def _several(runs: Sequence[Reported], folder: Path) -> Iterator[str]:
@@ -114,7 +114,7 @@ def _several(runs: Sequence[Reported], folder: Path) -> Iterator[str]:
         yield html.paragraph(described(each.told) + ".")
         yield _origin(each.told)
         yield _configuration(each.told)
-        yield html.commands([*each.reproduce, *each.go_on])
+        yield html.commands([*each.reproduce, *each.next_steps])
 
 
 # --- what is said of a run ----------------------------------------------------------------------------------------

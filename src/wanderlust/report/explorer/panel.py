@@ -79,7 +79,7 @@ class Panel:
         self._pause = gui.add_button_group("Simulation", ("Pause", "Reset"))
         hand = gui.add_button_group("Body", ("Push", "Stand up"))
         self._speed = gui.add_slider("Speed", min=0.25, max=4.0, step=0.25, initial_value=1.0)
-        self._click(self._pause, lambda: ask(self._reset if self._pause.value == "Reset" else self._pause_or_go_on))
+        self._click(self._pause, lambda: ask(self._reset if self._pause.value == "Reset" else self._pause_or_resume))
         self._click(hand, lambda: ask(lambda s: s.push() if hand.value == "Push" else s.put_up()))
         self._on(self._speed, lambda: ask(lambda _: self._set_speed()))
 
@@ -108,7 +108,7 @@ class Panel:
         if self._map is not None:
             self._map.forget()
 
-    def _pause_or_go_on(self, simulation: Simulation) -> None:
+    def _pause_or_resume(self, simulation: Simulation) -> None:
         simulation.paused = not simulation.paused
         self._pause.options = ("Go on" if simulation.paused else "Pause", "Reset")
 
