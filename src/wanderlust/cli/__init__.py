@@ -19,6 +19,7 @@ from wanderlust.cli.goals import Downstream, ReachGoals
 from wanderlust.cli.reports import EXIT_INTERRUPTED, EXIT_USER_ERROR
 from wanderlust.cli.skills import Discover, Evaluate, Export, List, Prune, Publish, ReplayStep
 from wanderlust.cli.studies import ITEMS, Bench, Reproduce
+from wanderlust.cli.video import Video
 from wanderlust.errors import UserError
 
 COMMANDS: dict[str, Any] = {
@@ -28,6 +29,7 @@ COMMANDS: dict[str, Any] = {
     "downstream": Downstream,
     "compare": Compare,
     "report": Report,
+    "video": Video,
     "explore": Explore,
     "export": Export,
     "publish": Publish,
