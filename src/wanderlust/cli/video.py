@@ -47,7 +47,7 @@ class Video(OnRun):
     """Replace a film of that name."""
 
     def run(self, console: Console) -> int:
-        from wanderlust.report.video.film import Request, film_run
+        from wanderlust.report.video.film import FilmRequest, film_run
 
         if self.skills is not None:
             require_at_least(1, "--skills", self.skills)
@@ -59,8 +59,8 @@ class Video(OnRun):
         require(64 <= self.size <= 4096, f"--size is {self.size}; it must be in [64, 4096]")
         require(0 <= self.start < 2**31, f"--start is {self.start}; it must be in [0, 2^31)")
         source = self.opened(console, lambda run: 1)
-        options = {f.name: getattr(self, f.name) for f in dataclasses.fields(Request)}
-        made = film_run(source, Request(**options))
+        options = {f.name: getattr(self, f.name) for f in dataclasses.fields(FilmRequest)}
+        made = film_run(source, FilmRequest(**options))
         console.print(f"{made.pictures} pictures, {made.fps:.3g} a second, {made.seconds:.0f} s")
         for path in made.files:
             kind = {".mp4": "film", ".gif": "gif", ".png": "strip"}[path.suffix]

@@ -1,5 +1,6 @@
 """Where scenes are rendered: a framebuffer without a window, and pictures of bodies in it, one or several at a time."""
 
+import atexit
 import itertools
 import weakref
 from collections.abc import Sequence
@@ -78,14 +79,27 @@ class Canvas:
         self._context = make_context(width, height)
         self._pixels = mujoco.MjrContext(self.model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._pixels)
-        self.close = weakref.finalize(self, _free, self._context, self._pixels)
-        """Give memory and context back. Also done at the end of the program, while OpenGL is still there."""
+        if not _open:
+            atexit.register(_close_all)  # after MuJoCo's own, so that it is called while OpenGL is still there
+        _open.add(self)
 
     def __enter__(self) -> "Canvas":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give memory and context back."""
+        if self in _open:
+            _open.discard(self)
+            self._context.make_current()
+            self._pixels.free()
+            self._context.free()
+            self._context = None  # let go of now: later there is no OpenGL to call
 
     def place_of(self, physics: NDArray[Any]) -> NDArray[np.float64]:
         """Where the centre of mass of what the film is about is, in a state."""
@@ -191,7 +205,9 @@ class Canvas:
         return geom
 
 
-def _free(context: Any, pixels: mujoco.MjrContext) -> None:
-    context.make_current()
-    pixels.free()
-    context.free()
+_open: weakref.WeakSet[Canvas] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for canvas in list(_open):
+        canvas.close()

@@ -39,7 +39,7 @@ USUAL: dict[Layout, str] = {"grid": "skills", "together": "together"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
+class FilmRequest:
     """What is to be filmed, and how."""
 
     layout: Layout = "grid"
@@ -73,7 +73,7 @@ class Filmed:
     """It took, from the first picture on."""
 
 
-def film_run(run: Run, request: Request) -> Filmed:
+def film_run(run: Run, request: FilmRequest) -> Filmed:
     """Film skills of a run; writes NAME.mp4, NAME.gif and NAME.png, the strip, in RUN/video."""
     folder, name = run.results / "video", request.name or USUAL[request.layout]
     require_av()
@@ -117,7 +117,7 @@ def names_of(skills: Skills, z: NDArray[np.float32]) -> list[str]:
     return [f"z {n}" for n in range(1, len(z) + 1)]
 
 
-def played(skills: Skills, z: NDArray[np.float32], request: Request, title: str) -> Take:
+def played(skills: Skills, z: NDArray[np.float32], request: FilmRequest, title: str) -> Take:
     """Skills side by side from the same start."""
     mechanics = Mechanics(skills.world)
     usual = min(skills.spec.episode_length, max(1, round(LONGEST / mechanics.seconds)))

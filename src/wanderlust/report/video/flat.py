@@ -18,6 +18,8 @@ from wanderlust.report.video.writing import tiled, write_png
 
 BETWEEN = 4
 """Pictures of one step: a formula says where a point is only once a step."""
+LEAST = 320
+"""Pixels of the width, so that there is room for axes."""
 REST = 15
 """Pictures at the end in which nothing moves."""
 MOMENTS = 6
@@ -31,14 +33,14 @@ def draw_flat(take: Take, width: int, strip: Path) -> tuple[list[Picture], Path]
     if position.shape[-1] < 2:
         position = np.concatenate([position, np.broadcast_to(np.arange(bodies)[:, None], (steps, bodies, 1))], axis=-1)
     colours: Any = INK if take.colours is None else take.colours
-    wide, high = 2 * round(width / 2), 2 * round(0.42 * width)
+    wide, high = (2 * round(part * max(width, LEAST)) for part in (0.5, 0.42))
     figure = Figure(figsize=(wide / DPI, high / DPI), dpi=DPI, layout="constrained")
     canvas, axes = FigureCanvasAgg(figure), figure.subplots()
     head(figure, take.title)
     reach = 1.12 * max(float(np.abs(position - position[0].mean(axis=0)).max()), 1e-3)
     middle = position[0].mean(axis=0)
     axes.set(xlim=(middle[0] - reach * 1.7, middle[0] + reach * 1.7), ylim=(middle[1] - reach, middle[1] + reach))
-    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_aspect("equal")
     few_ticks(axes)
     for goal in take.goals:
         axes.add_patch(

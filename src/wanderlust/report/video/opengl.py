@@ -24,6 +24,8 @@ MOST_DEVICES = 16
 def make_context(width: int, height: int) -> Any:
     """A context of so many pixels, current on the calling thread."""
     name = backend()
+    if name in PACKAGES and "OpenGL" not in sys.modules:
+        os.environ["PYOPENGL_PLATFORM"] = name  # a parent process may have left its own there
     module = {"egl": "mujoco.egl", "osmesa": "mujoco.osmesa", "glfw": "mujoco.glfw"}.get(name, "mujoco.gl_context")
     made = importlib.import_module(module).GLContext(width, height)
     made.make_current()
