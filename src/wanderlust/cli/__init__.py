@@ -127,7 +127,7 @@ def main(argv: list[str] | None = None) -> None:
         words = (sys.argv[1:] if argv is None else argv) or ["--help"]
         if words == ["--version"]:
             console.print(f"wanderlust {__version__}")
-            sys.exit()
+            sys.exit(0)
         command = _parse(words)
         sys.exit(command.run(console))
     except UserError as error:
