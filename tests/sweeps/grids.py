@@ -3,7 +3,7 @@
 import json
 from collections import deque
 
-from wanderlust.sweeps.attempt import FINISHED, Outcome
+from wanderlust.sweeps.attempt import FINISHED, Ending
 
 TINY = {
     "env": {"episode_length": 5},
@@ -47,7 +47,7 @@ class Scripted:
             return {}
         name = self._running.popleft()
         ends = self._script.get(name)
-        return {name: Outcome(*ends.popleft()) if ends else Outcome(FINISHED)}
+        return {name: Ending(*ends.popleft()) if ends else Ending(FINISHED)}
 
     def stop(self, at_once):
         self.stops.append(at_once)

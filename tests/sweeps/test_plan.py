@@ -38,10 +38,13 @@ def test_a_setting_goes_before_what_all_have(tmp_path):
 
 def test_toml_is_read_and_its_name_is_the_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = 'methods = ["lsd"]\nworlds = ["point"]\nhours_per_run = 0.5\n[set]\nsac.discount = 0.9\nlog_every = 1\n'
+    text = 'methods = ["lsd"]\nworlds = ["point"]\nhours_per_run = 0.5\nbudget_steps = 4e4\n'
+    text += "[set]\nsac.discount = 0.9\nlog_every = 1\n"
     (tmp_path / "two.toml").write_text(text)
     plan = read_plan("two.toml")
     assert (str(plan.out), plan.seconds_per_run, plan.retries) == ("runs/two", 1800.0, 1)
+    schedule = plan.items[0].config.schedule
+    assert schedule.epochs * schedule.collection == 40_000
     assert (plan.items[0].config.sac.discount, plan.items[0].config.log_every) == (0.9, 1)
 
 
@@ -49,10 +52,10 @@ def test_every_mistake_is_a_line_of_its_own():
     words = {"method": ["lsd"], "worlds": ["point"], "seeds": 0, "hours": "12", "retries": True, "out": "runs/x"}
     words["settings"] = {"a": {"gamma": 1}, "b/c": {}}
     assert mistakes(words) == [
-        "the sweep: there is no key method; did you mean methods?",
+        "the sweep: there is no key method (did you mean methods?)",
         "the sweep: hours is '12'; it must be hours for all of it, e.g. 12",
         "the sweep: retries is True; it must be how often a run that failed is tried again, e.g. 2",
-        'the sweep: methods is missing: a list of methods, e.g. ["lsd", "diayn-xyo"]',
+        "the sweep: methods is missing: a list of methods, by the names that `wanderlust list` shows",
         "the sweep: seeds is 0; it must be at least 1",
         "the sweep: there is no key settings.a.gamma; known: recipe, with, skills, discrete, engine, budget_steps, set",
         "the sweep: settings.b/c: a name is letters, digits, hyphens and dots, since folders are called by it",

@@ -1,7 +1,7 @@
 """One attempt at a run: begin it or go on with it, train it to its end or the end of its budget, measure and draw it.
 
 `python -m wanderlust.sweeps.attempt` is the process that a sweep starts for it: the order comes in as a line of JSON,
-the outcome goes out as one, and when the sweep is gone (its pipe closes) the run stops as on Ctrl-C.
+the ending goes out as one, and when the sweep is gone (its pipe closes) the run stops as on Ctrl-C.
 """
 
 import contextlib
@@ -40,14 +40,14 @@ class Order:
     """The CPU cores it may use, if not all."""
 
 
-class Outcome(NamedTuple):
+class Ending(NamedTuple):
     """How it ended."""
 
     reason: str
     why: str = ""
 
 
-def attempt(order: Order, quiet: bool = False) -> Outcome:
+def attempt(order: Order, quiet: bool = False) -> Ending:
     """Do what an order says, and say how it ended; only the process's own death is not told."""
     from wanderlust.config import RunConfig, from_json
     from wanderlust.envs import devices
@@ -65,17 +65,17 @@ def attempt(order: Order, quiet: bool = False) -> Outcome:
         with run.lock(order.claim) as held:
             return carry_on(held, order.seconds, order.episodes, quiet)
     except HeldError as error:
-        return Outcome(HELD, str(error))
+        return Ending(HELD, str(error))
     except UserError as error:
-        return Outcome(FAILED, str(error))
+        return Ending(FAILED, str(error))
     except KeyboardInterrupt:
-        return Outcome(INTERRUPTED)
+        return Ending(INTERRUPTED)
     except Exception as error:
         traceback.print_exc()
-        return Outcome(FAILED, f"{type(error).__name__}: {' '.join(str(error).split())}")
+        return Ending(FAILED, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
 
-def carry_on(run: "Run", seconds: float | None, episodes: int, quiet: bool) -> Outcome:
+def carry_on(run: "Run", seconds: float | None, episodes: int, quiet: bool) -> Ending:
     """Train, measure and draw what is missing of a run that this process holds; of its checkpoints the last is kept."""
     from wanderlust.evaluation.evaluate import evaluate
     from wanderlust.report.plots import draw_run
@@ -86,7 +86,7 @@ def carry_on(run: "Run", seconds: float | None, episodes: int, quiet: bool) -> O
     if now.trains:
         left = None if seconds is None else seconds - now.seconds
         if stages.train_run(run, left, quiet).reason == "interrupted":
-            return Outcome(INTERRUPTED)
+            return Ending(INTERRUPTED)
         now = standing(run, seconds)
     if not now.measured:
         evaluate(run, episodes, engine=run.config.engine)
@@ -94,7 +94,7 @@ def carry_on(run: "Run", seconds: float | None, episodes: int, quiet: bool) -> O
     for one in stages.runs(run):
         for checkpoint in list(one.checkpoints().values())[:-1]:
             checkpoint.unlink()
-    return Outcome(FINISHED if now.epoch >= now.epochs else BUDGET)
+    return Ending(FINISHED if now.epoch >= now.epochs else BUDGET)
 
 
 def main() -> None:
@@ -106,10 +106,10 @@ def main() -> None:
         os.sched_setaffinity(0, order.cores)
     signal.signal(signal.SIGTERM, _as_ctrl_c)
     threading.Thread(target=_stop_with_parent, daemon=True).start()
-    outcome = attempt(order)
+    ending = attempt(order)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(BrokenPipeError):
-        os.write(answer, json.dumps(outcome).encode())
+        os.write(answer, json.dumps(ending).encode())
 
 
 def _as_ctrl_c(signum: int, frame: FrameType | None) -> None:

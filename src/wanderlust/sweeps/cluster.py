@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from wanderlust.errors import UserError
-from wanderlust.sweeps.attempt import FAILED, LOST, Order, Outcome, attempt
+from wanderlust.sweeps.attempt import FAILED, LOST, Ending, Order, attempt
 from wanderlust.sweeps.local import environment
 
 
@@ -67,18 +67,18 @@ class OnRay:
     def start(self, order: Order) -> None:
         self._running[self._task.remote(dataclasses.asdict(order))] = order.name
 
-    def wait(self, seconds: float) -> dict[str, Outcome]:
+    def wait(self, seconds: float) -> dict[str, Ending]:
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
-        return {self._running.pop(task): self._outcome(task) for task in ready}
+        return {self._running.pop(task): self._ending(task) for task in ready}
 
-    def _outcome(self, task: Any) -> Outcome:
+    def _ending(self, task: Any) -> Ending:
         errors = self._ray.exceptions
         try:
-            return Outcome(*self._ray.get(task))
+            return Ending(*self._ray.get(task))
         except (errors.NodeDiedError, errors.WorkerCrashedError, errors.ObjectLostError, errors.RaySystemError):
-            return Outcome(LOST, "its machine was lost")
+            return Ending(LOST, "its machine was lost")
         except errors.RayError as problem:
-            return Outcome(FAILED, f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}")
+            return Ending(FAILED, f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}")
 
     def stop(self, at_once: bool) -> None:
         for task in self._running:

@@ -13,7 +13,7 @@ from typing import IO, NamedTuple, Protocol
 from wanderlust.envs.devices import cores
 from wanderlust.registry import ALLOWED
 from wanderlust.runs.files import read_text
-from wanderlust.sweeps.attempt import FAILED, INTERRUPTED, Order, Outcome, attempt
+from wanderlust.sweeps.attempt import FAILED, INTERRUPTED, Ending, Order, attempt
 
 LOOK = 0.1
 """Seconds between two looks at the processes."""
@@ -33,7 +33,7 @@ class Place(Protocol):
     def start(self, order: Order) -> None:
         """Begin an attempt."""
 
-    def wait(self, seconds: float) -> dict[str, Outcome]:
+    def wait(self, seconds: float) -> dict[str, Ending]:
         """The attempts that have ended, by name; returns at once if one has, else after so many seconds."""
 
     def stop(self, at_once: bool) -> None:
@@ -50,12 +50,12 @@ class Here:
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._done: dict[str, Outcome] = {}
+        self._done: dict[str, Ending] = {}
 
     def start(self, order: Order) -> None:
         self._done[order.name] = attempt(order, self._quiet)
 
-    def wait(self, seconds: float) -> dict[str, Outcome]:
+    def wait(self, seconds: float) -> dict[str, Ending]:
         if not self._done:
             time.sleep(seconds)
         done, self._done = self._done, {}
@@ -122,12 +122,12 @@ class Processes:
         process.stdin.flush()
         self._workers[order.name] = _Worker(process, slot, log, process.stdin)
 
-    def wait(self, seconds: float) -> dict[str, Outcome]:
+    def wait(self, seconds: float) -> dict[str, Ending]:
         until = time.monotonic() + seconds
         while True:
             done = [name for name, worker in self._workers.items() if worker.process.poll() is not None]
             if done or time.monotonic() >= until:
-                return {name: _outcome(self._workers.pop(name)) for name in done}
+                return {name: _ending(self._workers.pop(name)) for name in done}
             time.sleep(min(LOOK, seconds))
 
     def stop(self, at_once: bool) -> None:
@@ -148,21 +148,21 @@ def environment(modules: tuple[str, ...]) -> Mapping[str, str]:
     return {**os.environ, ALLOWED: ",".join(dict.fromkeys([*allowed, *modules]))}
 
 
-def _outcome(worker: _Worker) -> Outcome:
+def _ending(worker: _Worker) -> Ending:
     """What a process has answered; if it died instead, how."""
     assert worker.process.stdout is not None
     said, code = worker.process.stdout.read(), worker.process.returncode
     _close(worker)
     try:
-        return Outcome(*json.loads(said))
+        return Ending(*json.loads(said))
     except (ValueError, TypeError):
         pass
     if code == -signal.SIGINT:
-        return Outcome(INTERRUPTED)
+        return Ending(INTERRUPTED)
     if code < 0:
-        return Outcome(FAILED, f"its process was killed ({signal.Signals(-code).name})")
+        return Ending(FAILED, f"its process was killed ({signal.Signals(-code).name})")
     last = [line for line in read_text(worker.log, "the log").splitlines() if line.strip()][-1:]
-    return Outcome(FAILED, f"its process ended with code {code}{''.join(f': {line}' for line in last)}")
+    return Ending(FAILED, f"its process ended with code {code}{''.join(f': {line}' for line in last)}")
 
 
 def _close(worker: _Worker) -> None:

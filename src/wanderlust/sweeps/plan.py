@@ -1,7 +1,6 @@
 """What a sweep is to train: methods x worlds x settings x seeds, each a run of its own, as TOML or a mapping."""
 
 import dataclasses
-import difflib
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -10,14 +9,14 @@ from typing import Any, NamedTuple
 
 from wanderlust.api import configure
 from wanderlust.config import RunConfig, flat
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, did_you_mean
 from wanderlust.runs.files import read_text
 from wanderlust.runs.run import Run
 
 NUMBER = (int, float)
 WORDS: Mapping[str, tuple[Any, str]] = {
     "recipe": (str, 'the name of a recipe, e.g. "laptop"'),
-    "with": (str, 'a method whose reward is added, "music"'),
+    "with": (str, "the name of a method whose reward is added"),
     "skills": (int, "dimensions of continuous skills, e.g. 2"),
     "discrete": (int, "a number of discrete skills, e.g. 16"),
     "engine": (str, 'an engine: "auto", "jax", "c" or "warp"'),
@@ -26,8 +25,8 @@ WORDS: Mapping[str, tuple[Any, str]] = {
 }
 """What a sweep, and each of its settings, may say of a run, as `wanderlust discover` does."""
 KEYS: Mapping[str, tuple[Any, str]] = {
-    "methods": (list, 'a list of methods, e.g. ["lsd", "diayn-xyo"]'),
-    "worlds": (list, 'a list of environments, e.g. ["ant", "half-cheetah"]'),
+    "methods": (list, "a list of methods, by the names that `wanderlust list` shows"),
+    "worlds": (list, "a list of environments, by the names that `wanderlust list` shows"),
     "seeds": ((int, list), "a number of seeds, e.g. 3, or a list of them, e.g. [0, 1, 2]"),
     "settings": (dict, "a table of tables, each with a name, e.g. [settings.far]"),
     "out": (str, 'the folder of the runs, e.g. "runs/ant"'),
@@ -107,6 +106,7 @@ def read_plan(grid: Path | str | Mapping[str, Any], out: Path | str | None = Non
         words.setdefault("out", str(Path("runs") / path.stem))
     if out is not None:
         words["out"] = str(out)
+    words = _whole(words)
     _refuse(where, [*_mistakes(words)])
     folder = Path(words["out"])
     items, wrong = _items(words, folder)
@@ -121,6 +121,17 @@ def _refuse(where: str, mistakes: list[str]) -> None:
 
 
 # --- what may be written ------------------------------------------------------------------------------------------
+
+
+def _whole(words: Mapping[str, Any]) -> dict[str, Any]:
+    """With whole numbers where they are meant, also if they were written as 4e6."""
+    ours = {name: setting for name, setting in words.items() if isinstance(setting, dict)}
+    plain = {
+        key: int(x) if isinstance(x, float) and x.is_integer() and KEYS.get(key, ("",))[0] is int else x
+        for key, x in words.items()
+    }
+    settings = {name: _whole(one) if isinstance(one, dict) else one for name, one in ours.get("settings", {}).items()}
+    return plain | ({"settings": settings} if "settings" in ours else {})
 
 
 def _mistakes(words: dict[str, Any]) -> Iterator[str]:
@@ -161,9 +172,7 @@ def _mistakes(words: dict[str, Any]) -> Iterator[str]:
 def _wrong_keys(words: Mapping[str, Any], known: Mapping[str, tuple[Any, str]], inside: str = "") -> Iterator[str]:
     for key, value in words.items():
         if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean {inside}{near[0]}?" if near else f"known: {', '.join(known)}"
-            yield f"there is no key {inside}{key}; {hint}"
+            yield f"there is no key {inside}{key}{did_you_mean(key, known) or '; known: ' + ', '.join(known)}"
         elif value is not None and (not isinstance(value, known[key][0]) or isinstance(value, bool)):
             yield f"{inside}{key} is {value!r}; it must be {known[key][1]}"
 

@@ -24,7 +24,7 @@ from wanderlust.config import to_json
 from wanderlust.runs.files import append_line, check_writable
 from wanderlust.runs.run import Run
 from wanderlust.runs.writer import is_held
-from wanderlust.sweeps.attempt import BUDGET, FAILED, FINISHED, HELD, INTERRUPTED, LOST, Order, Outcome
+from wanderlust.sweeps.attempt import BUDGET, FAILED, FINISHED, HELD, INTERRUPTED, LOST, Ending, Order
 from wanderlust.sweeps.local import Place
 from wanderlust.sweeps.plan import Item, Plan
 from wanderlust.sweeps.standing import NOTHING, Standing, standing
@@ -119,9 +119,9 @@ def _turns(plan: Plan, place: Place, entries: dict[str, Entry], presses: Callabl
             elif entries[name].state not in ENDED:
                 queue.append(name)
         watch(list(entries.values()), "")
-        for name, outcome in place.wait(TURN).items():
+        for name, ending in place.wait(TURN).items():
             running.discard(name)
-            news = _end(entries[name], outcome, plan, bool(told))
+            news = _end(entries[name], ending, plan, bool(told))
             if entries[name].state in (WAITING, ELSEWHERE):
                 queue.append(name)
             watch(list(entries.values()), news)
@@ -148,32 +148,32 @@ def _begin(entry: Entry, plan: Plan, place: Place, claim: str) -> bool:
     return True
 
 
-def _end(entry: Entry, outcome: Outcome, plan: Plan, stopping: bool) -> str:
+def _end(entry: Entry, ending: Ending, plan: Plan, stopping: bool) -> str:
     """Note how an attempt has ended, and whether there is another; return it as a line."""
     name, before = entry.item.name, entry.attempts
     entry.look(plan)
-    if outcome.reason == HELD:
-        entry.state, entry.why = ELSEWHERE, outcome.why
-        return "" if stopping else f"{name}: {outcome.why}"
-    entry.attempts += outcome.reason == FAILED
-    entry.lost += outcome.reason == LOST
+    if ending.reason == HELD:
+        entry.state, entry.why = ELSEWHERE, ending.why
+        return "" if stopping else f"{name}: {ending.why}"
+    entry.attempts += ending.reason == FAILED
+    entry.lost += ending.reason == LOST
     spent = entry.attempts > plan.retries or entry.lost > MOST_LOST
-    if outcome.reason in (FINISHED, BUDGET):
-        entry.state, entry.why = outcome.reason, ""
-    elif stopping or outcome.reason == INTERRUPTED:
-        entry.state, entry.why = STOPPED, outcome.why
+    if ending.reason in (FINISHED, BUDGET):
+        entry.state, entry.why = ending.reason, ""
+    elif stopping or ending.reason == INTERRUPTED:
+        entry.state, entry.why = STOPPED, ending.why
     else:
-        entry.state, entry.why, entry.not_before = (FAILED if spent else WAITING), outcome.why, 0.0
-    _note(plan.out, entry, outcome)
+        entry.state, entry.why, entry.not_before = (FAILED if spent else WAITING), ending.why, 0.0
+    _note(plan.out, entry, ending)
     failed = entry.attempts > before
     more = f"; attempt {entry.attempts + 1} of {plan.retries + 1} follows" if failed and entry.state == WAITING else ""
-    return f"{name}: {outcome.reason}{f': {outcome.why}' if outcome.why else ''}{more}"
+    return f"{name}: {ending.reason}{f': {ending.why}' if ending.why else ''}{more}"
 
 
-def _note(out: Path, entry: Entry, outcome: Outcome) -> None:
+def _note(out: Path, entry: Entry, ending: Ending) -> None:
     """A line in attempts.jsonl."""
     row: dict[str, Any] = {"run": entry.item.name, "began": _clock(entry.began), "ended": _clock(time.time())}
-    row |= {"reason": outcome.reason, "why": outcome.why, "epoch": entry.standing.epoch}
+    row |= {"reason": ending.reason, "why": ending.why, "epoch": entry.standing.epoch}
     append_line(out / "attempts.jsonl", json.dumps(row))
 
 
