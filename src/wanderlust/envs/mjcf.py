@@ -100,12 +100,14 @@ def name_floor_contacts(spec: mujoco.MjSpec) -> None:
     """Say which geoms can touch, where that is only the floor and each of the others (Ant and HalfCheetah).
 
     The engine would otherwise sort all bodies along an axis at every step to find pairs that may be close, and then
-    learn that none of them may touch. Each pair gets the contact parameters that the engine
-    itself gives it, read from a model whose floor is so high that everything touches it.
+    learn that none of them may touch. Each pair gets the contact parameters that the engine itself gives it, read from
+    a model whose floor is so high that everything touches it. A model with other contacts, or geoms without names, is
+    left as it is.
     """
     floors = [geom for geom in spec.geoms if geom.type == mujoco.mjtGeom.mjGEOM_PLANE]
     others = [geom for geom in spec.geoms if geom.type != mujoco.mjtGeom.mjGEOM_PLANE]
-    if len(floors) != 1 or any(one.contype & other.conaffinity for one in others for other in others):
+    nameless = not all(geom.name for geom in spec.geoms)
+    if len(floors) != 1 or nameless or any(one.contype & other.conaffinity for one in others for other in others):
         return
     raised = spec.copy()
     raised.geom(floors[0].name).pos[2] += 100.0
