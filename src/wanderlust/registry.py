@@ -21,9 +21,13 @@ class Registry:
     writing ``package.module:Name`` instead of a name.
     """
 
-    def __init__(self, kind: str, group: str, ours: dict[str, str]) -> None:
+    def __init__(
+        self, kind: str, group: str, ours: dict[str, str], families: dict[str, tuple[str, ...]] | None = None
+    ) -> None:
+        """`families`: things that stand for many names, by the beginnings and the endings of these."""
         self.kind, self.group = kind, group
         self._places = dict(ours)
+        self._families = families or {}
         self._found: dict[str, Any] = {}
         self._searched = False
 
@@ -41,18 +45,31 @@ class Registry:
         self._search()
         return tuple(name for name in dict.fromkeys((*self._places, *self._found)) if ":" not in name)
 
+    def is_family(self, name: str) -> bool:
+        """Whether a name is one of many that stand for one thing of ours, such as the path of a model file."""
+        return self._family(name) is not None
+
+    def _family(self, name: str) -> str | None:
+        for place, (beginning, *endings) in self._families.items():
+            if name.startswith(beginning) or name.lower().endswith(tuple(endings)):
+                return place
+        return None
+
     def __contains__(self, name: str) -> bool:
-        return name.partition(":")[2].isidentifier() or name in self.names()  # module:Ant-v5 is an id of Gymnasium's
+        return self.is_family(name) or name.partition(":")[2].isidentifier() or name in self.names()  # module:Ant-v5 is an id of Gymnasium's
 
     def get(self, name: str) -> Any:
         """What a name stands for; a ``package.module:Name`` is imported and stands for itself."""
         if name not in self._found:
             self._search()
-            place = name if ":" in name else self._places.get(name)
+            place = self._family(name) or (name if ":" in name else self._places.get(name))
             if place is None:
                 known = ", ".join(self.names())
                 raise UserError(f"unknown {self.kind} {name!r}; known: {known}; or package.module:Name for your own")
-            self._found[name] = self._import(place)
+            found = self._import(place)
+            if self.is_family(name):
+                return found
+            self._found[name] = found
         return self._found[name]
 
     def get_for_file(self, name: str) -> Any:
@@ -61,6 +78,8 @@ class Registry:
         A module counts as yours once your program has imported it or `WANDERLUST_IMPORT` names it.
         """
         module = name.partition(":")[0]
+        if self.is_family(name):
+            return self.get(name)
         if ":" in name and module not in sys.modules and module not in os.environ.get(ALLOWED, "").split(","):
             raise UserError(f"{name!r} would run the code of {module}; if you trust it, set {ALLOWED}={module}")
         return self.get(name)
@@ -136,4 +155,5 @@ WORLDS = Registry(
         "fetch-slide": "wanderlust.envs.worlds.fetch:FetchSlide",
         "fetch-pick-and-place": "wanderlust.envs.worlds.fetch:FetchPickAndPlace",
     },
+    families={"wanderlust.envs.worlds.mjcf_file:ModelFile": ("mjcf:", ".xml", ".mjcf", ".urdf")},
 )

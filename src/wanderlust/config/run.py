@@ -5,6 +5,7 @@ environment and a method may have a class of their own, which the registry finds
 """
 
 import dataclasses
+from pathlib import Path
 from typing import Any, Literal
 
 from wanderlust.config.bounds import Count, CountOrZero, Positive, Share, Weight, Widths, check_bounds
@@ -27,6 +28,13 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "env.")
+
+    def files(self) -> dict[str, bytes]:
+        """What else an environment needs, to be kept beside config.json; by paths within the folder."""
+        return {}
+
+    def find_files(self, folder: Path) -> None:
+        """Read what was kept in a folder; called before anything is made of a configuration that lies there."""
 
 
 @dataclasses.dataclass(frozen=True)

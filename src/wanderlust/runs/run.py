@@ -1,6 +1,7 @@
 """A run on disk: a folder with its configuration, provenance, metrics, checkpoints and evaluation.
 
 RUN/config.json        what was asked for: with the seed, all that decides the outcome
+RUN/model/             the model with all its files, if the environment was made from one (`env.model`)
 RUN/provenance.json    where it ran: commit, versions, device, precision, commands
 RUN/metrics.jsonl      one line per `log_every` epochs, one value per seed
 RUN/checkpoints/       the whole training state, safetensors; the last two are kept
@@ -30,6 +31,20 @@ KEEP = 2
 """Checkpoints."""
 
 
+def write_config(folder: Path, config: RunConfig) -> None:
+    """Write config.json, and beside it what else the environment needs."""
+    for name, data in config.env.files().items():
+        write_atomic(folder / name, data)
+    write_atomic(folder / "config.json", to_json(config))
+
+
+def read_config(path: Path, what: str) -> RunConfig:
+    """Read a config.json; what lies beside it for its environment is found."""
+    config = from_json(RunConfig, read_text(path, what), str(path))
+    config.env.find_files(path.parent)
+    return config
+
+
 @dataclasses.dataclass(frozen=True)
 class Run:
     """An existing run folder."""
@@ -48,7 +63,7 @@ class Run:
         if os.path.lexists(path):
             raise UserError(f"{path} already exists; choose another --out, or continue it with --resume {path}")
         with staging(path, path.parent) as folder:
-            write_atomic(folder / "config.json", to_json(config))
+            write_config(folder, config)
             write_json(folder / "provenance.json", provenance(config))
             fill(Run(folder, config))
             folder.rename(path)
@@ -60,8 +75,7 @@ class Run:
         path = Path(path)
         if not path.is_dir():
             raise UserError(f"there is no run folder {path}; `wanderlust discover` makes one and says where")
-        where = path / "config.json"
-        return Run(path, from_json(RunConfig, read_text(where, "the run's configuration"), str(where)))
+        return Run(path, read_config(path / "config.json", "the run's configuration"))
 
     def __str__(self) -> str:
         """What messages call it."""
