@@ -2,7 +2,16 @@
 
 import dataclasses
 
-from wanderlust.config import EnvConfig, RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config, with_changes
+from wanderlust.config import (
+    EnvConfig,
+    RunConfig,
+    SacConfig,
+    ScheduleConfig,
+    SkillConfig,
+    Variant,
+    method_config,
+    with_changes,
+)
 from wanderlust.envs import MujocoWorld, make_world
 from wanderlust.envs.worlds.mjcf_file import ModelFile
 from wanderlust.recipes.any_body import for_any_body

@@ -48,8 +48,8 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
     It stops only between chunks of `log_every` epochs, so that a run that was stopped and one that was not compute
     the same thing; whatever the reason, a checkpoint is left behind.
     """
-    with run.lock(), ctrl_c() as pressed, muted():
-        return _train(run, budget_seconds, pressed, quiet)
+    with run.lock() as held, ctrl_c() as pressed, muted():
+        return _train(held, budget_seconds, pressed, quiet)
 
 
 def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], quiet: bool) -> Outcome:

@@ -16,7 +16,9 @@ from wanderlust.envs.rotations import matrix_of
 from wanderlust.envs.spec import Groups
 from wanderlust.errors import UserError
 
-FREE, BALL, SLIDE, HINGE = (int(getattr(mujoco.mjtJoint, f"mjJNT_{kind}")) for kind in ("FREE", "BALL", "SLIDE", "HINGE"))
+FREE, BALL, SLIDE, HINGE = (
+    int(getattr(mujoco.mjtJoint, f"mjJNT_{kind}")) for kind in ("FREE", "BALL", "SLIDE", "HINGE")
+)
 AXES = ("x", "y", "z")
 NO_ROOT = "none"
 
@@ -76,7 +78,9 @@ def find_root(model: mujoco.MjModel, data: Any, asked: str = "") -> ModelRoot:
             raise UserError(f"env.root is {asked!r}; the model has the bodies {', '.join(filter(None, names))}")
         body = model.body(asked).id
         if not (found := _carrying(model, data, body)):
-            raise UserError(f"env.root is {asked!r}, which has neither a free joint nor slides; leave it out, or say none")
+            raise UserError(
+                f"env.root is {asked!r}, which has neither a free joint nor slides; leave it out, or say none"
+            )
         return ModelRoot(body, found)
     driven = driven_dofs(model, data)
     trees = model.body_rootid[model.dof_bodyid[driven]]

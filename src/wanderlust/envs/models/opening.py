@@ -48,7 +48,9 @@ def explained(name: str) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except (ValueError, mujoco.FatalError) as error:
-        words = " ".join(re.sub(r"^(XML )?Error: ", "", line.strip()) for line in str(error).splitlines() if line.strip())
+        words = " ".join(
+            re.sub(r"^(XML )?Error: ", "", line.strip()) for line in str(error).splitlines() if line.strip()
+        )
         raise UserError(f"{name}: MuJoCo refuses it: {words.rstrip(' .')}") from None
 
 
@@ -93,7 +95,9 @@ def checked_model(spec: mujoco.MjSpec, main: str) -> mujoco.MjModel:
     if not model.nv:
         raise UserError(f"{main}: it has no degrees of freedom: no joint lets anything move")
     if not model.nu:
-        raise UserError(f"{main}: it has no actuators, so that no action could move it; --env.motors puts one on each joint")
+        raise UserError(
+            f"{main}: it has no actuators, so that no action could move it; --env.motors puts one on each joint"
+        )
     return model
 
 

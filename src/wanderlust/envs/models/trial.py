@@ -74,12 +74,12 @@ def try_random(world: Any, ranges: Any) -> Trial:
             seen.append(np.asarray(look(state), np.float64))
     path = np.array(seen)[:, ok]
     if not ok.any():
-        raise UserError(f"{world.config.file}: under random actions every body breaks down: not finite within {steps} steps")
+        raise UserError(
+            f"{world.config.file}: under random actions every body breaks down: not finite within {steps} steps"
+        )
     after = path[1:]
     std = np.maximum(after.std(axis=(0, 1)), 0.01 * np.asarray(ranges))
     std[std < 1e-6] = 1.0
     where = list(world.groups["position"])
     moved = float(np.sqrt(np.mean(np.sum((np.diff(path[..., where], axis=0) / std[where]) ** 2, axis=-1))))
-    return Trial(
-        tuple(after.mean(axis=(0, 1)).tolist()), tuple(std.tolist()), moved, steps, int(BODIES - ok.sum())
-    )
+    return Trial(tuple(after.mean(axis=(0, 1)).tolist()), tuple(std.tolist()), moved, steps, int(BODIES - ok.sum()))

@@ -159,7 +159,9 @@ class ModelFile(Body):
         entries = facts.layout.groups["position"]
         if config.position:
             entries = entries_named(facts.layout, config.position, "env.position")
-        fall = "its own upward axis points below the horizon" if facts.turn is not None else "its world ends the episode"
+        fall = (
+            "its own upward axis points below the horizon" if facts.turn is not None else "its world ends the episode"
+        )
         own = {
             "frame_skip": config.frame_skip,
             "episode_length": config.episode_length,
@@ -311,9 +313,7 @@ def _without_choices(config: ModelConfig) -> ModelConfig:
 
 
 def _specified(config: ModelConfig) -> tuple[mujoco.MjSpec, list[str]]:
-    spec, said = opening.specification(
-        bundles.known(config.model), config.motors, config.free_base, config.floor
-    )
+    spec, said = opening.specification(bundles.known(config.model), config.motors, config.free_base, config.floor)
     opening.keep_sensors(spec, config.sensors, config.file)
     return spec, said
 
@@ -372,7 +372,9 @@ def _ranges(facts: Facts) -> NDArray[np.float64]:
 
 
 def _trial_key(world: ModelFile) -> str:
-    plain = dataclasses.replace(world.from_origin().config, episode_length=1, terminate_below=None, terminate_tilted=None)
+    plain = dataclasses.replace(
+        world.from_origin().config, episode_length=1, terminate_below=None, terminate_tilted=None
+    )
     return hashlib.sha256(to_json(plain).encode()).hexdigest()
 
 
