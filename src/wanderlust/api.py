@@ -74,10 +74,11 @@ def configure(
         raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
     space = usual_skills(method) if skills is None else SkillConfig("continuous", skills)
     space = space if discrete is None else SkillConfig("discrete", discrete)
+    left = tuple(set)
     if config is not None:
         made = read_config(Path(config), "the configuration")
     else:
-        world, set = configured(env, set)
+        world, left = configured(env, left)
         made = get_recipe(recipe, world, method, space, bonus)
     made = dataclasses.replace(
         made,
@@ -86,7 +87,7 @@ def configure(
         driver=driver or made.driver,
         engine=engine or made.engine,
     )
-    made = with_changes(made, tuple(set))
+    made = with_changes(made, left)
     if budget_steps is not None:
         require_at_least(1, "--budget-steps", budget_steps)
         made = stages.with_steps(made, budget_steps)

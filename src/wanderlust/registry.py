@@ -29,7 +29,7 @@ class Registry:
         families: dict[str, str] | None = None,
         files: dict[str, str] | None = None,
     ) -> None:
-        """`families` are things of which a name says more, ``mjcf:hopper``; `files`: endings of paths that are of one."""
+        """`families` are things of which a name says more: ``mjcf:hopper``; `files`: endings of paths that are one."""
         self.kind, self.group = kind, group
         self._places = dict(ours)
         self._families, self._files = families or {}, files or {}
@@ -56,11 +56,11 @@ class Registry:
 
     def is_file(self, name: str) -> bool:
         """Whether a name is the path of a file that makes such a thing."""
-        return os.path.splitext(name)[1].lower() in self._files
+        return Path(name).suffix.lower() in self._files
 
     def _family(self, name: str) -> str | None:
         """Where that thing is."""
-        family = self._files[os.path.splitext(name)[1].lower()] if self.is_file(name) else name.partition(":")[0]
+        family = self._files[Path(name).suffix.lower()] if self.is_file(name) else name.partition(":")[0]
         return self._families.get(family) if ":" in name or self.is_file(name) else None
 
     def __contains__(self, name: str) -> bool:

@@ -55,7 +55,6 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
     """Train a run, and say how that ended, what came of it and what to try next."""
     from wanderlust import api
     from wanderlust.envs import devices
-
     from wanderlust.registry import WORLDS
 
     config = run.config

@@ -29,12 +29,8 @@ class EnvConfig:
     def __post_init__(self) -> None:
         check_bounds(self, "env.")
 
-    def files(self) -> dict[str, bytes]:
-        """What else an environment needs, to be kept beside config.json; by paths within the folder."""
-        return {}
-
     def find_files(self, folder: Path) -> None:
-        """Read what was kept in a folder; called before anything is made of a configuration that lies there."""
+        """Read what else the environment needs and a run kept in its folder; called before a world is made of this."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from wanderlust.config import RunConfig, from_json, to_json
+from wanderlust.envs import make_world
 from wanderlust.errors import UserError
 from wanderlust.runs.checkpoints import FORMAT, check_checkpoint, read_tree, write_tree
 from wanderlust.runs.files import ArrayFile, append_line, read_rows, read_text, staging, write_atomic, write_json
@@ -34,7 +35,8 @@ KEEP = 2
 
 def write_config(folder: Path, config: RunConfig) -> None:
     """Write config.json, and beside it what else the environment needs."""
-    for name, data in config.env.files().items():
+    files: Callable[[], Mapping[str, bytes]] = getattr(make_world(config.env), "files", dict)
+    for name, data in files().items():
         write_atomic(folder / name, data)
     write_atomic(folder / "config.json", to_json(config))
 

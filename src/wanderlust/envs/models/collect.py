@@ -6,7 +6,7 @@ A model may be a stranger's. What is looked at here is text; MuJoCo sees it only
 import math
 import re
 import struct
-import xml.etree.ElementTree as ET  # noqa: N817 - its usual name; document types and entities are refused below
+import xml.etree.ElementTree as ET  # document types and entities are refused below
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple

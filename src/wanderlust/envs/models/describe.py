@@ -27,10 +27,12 @@ def decisions(world: Any) -> dict[str, str]:
     seconds = world.control_seconds
     found = {
         "root": _root(world),
-        "position": f"{', '.join(config.position)}; coverage counts bins of {config.bin:g} {world.unit} (env.position, env.bin)",
+        "position": f"{', '.join(config.position)}; coverage counts bins of {config.bin:g} {world.unit} "
+        "(env.position, env.bin)",
         "observation": f"{len(world.layout.names)} entries: {', '.join(seen)}{sensors}",
         "actions": _actions(facts.model),
-        "control step": f"{config.frame_skip} physics steps of {facts.model.opt.timestep:g} s: {seconds:g} s (env.frame_skip)",
+        "control step": f"{config.frame_skip} physics steps of {facts.model.opt.timestep:g} s: {seconds:g} s "
+        "(env.frame_skip)",
         "episode": f"{config.episode_length} control steps, {config.episode_length * seconds:.3g} s{ends}",
         "start": f"{start}, each velocity and position up to {config.noise:g} away (env.keyframe, env.noise)",
     }

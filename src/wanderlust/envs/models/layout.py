@@ -1,4 +1,4 @@
-"""What of a model is observed, and what its entries are: the root that carries the body around, joints, objects, sensors.
+"""What of a model is observed, and what its entries are: the root that carries the body, joints, objects, sensors.
 
 Orientations are seen so that networks can learn from them: no entry jumps where the body turns on. A quaternion becomes
 the first two axes of the body (6 entries), a hinge without limits its cosine and sine.

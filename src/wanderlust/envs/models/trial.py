@@ -1,18 +1,23 @@
-"""What random actions do to a body: the statistics by which networks see it, how fast it moves, whether it breaks down."""
+"""What random actions do to a body: the statistics by which networks see it, how fast it moves, if it breaks down."""
 
 import json
 import math
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from wanderlust.envs.engines.mujoco_c import CEngine
 from wanderlust.envs.base import WorldState, sane
+from wanderlust.envs.engines.mujoco_c import CEngine
 from wanderlust.errors import UserError
 
 BODIES, SECONDS = 64, 2.5
 """A trial: so many bodies, about so long."""
+FILE = "trial.json"
+"""Beside the model in a run's folder."""
+LARGEST = 2**22
+"""Bytes of it."""
 SHORTEST, LONGEST = 50, 150
 """Control steps."""
 
@@ -32,8 +37,8 @@ class Trial(NamedTuple):
         """What came of it."""
         broke = f"{self.broken} broke down" if self.broken else "none broke down"
         return (
-            f"{BODIES} bodies, {self.steps} control steps each: {broke}; the position moves by {self.moved:.3g} standard "
-            "deviations per step; these give the means and deviations by which networks see it"
+            f"{BODIES} bodies, {self.steps} control steps each: {broke}; the position moves by {self.moved:.3g} "
+            "standard deviations per step. They give the means and deviations by which networks see the body"
         )
 
     def to_json(self, key: str) -> bytes:
@@ -41,18 +46,36 @@ class Trial(NamedTuple):
         return (json.dumps({"key": key, "bodies": BODIES, **self._asdict()}) + "\n").encode()
 
     @classmethod
-    def from_json(cls, data: bytes, key: str) -> "Trial | None":
-        """What was kept for this key; nothing if it is of another, or damaged."""
+    def from_json(cls, data: bytes) -> "tuple[str, Trial] | None":
+        """What was kept, and its key; nothing if it is damaged."""
         try:
             found = json.loads(data)
-            if found["key"] != key:
-                return None
-            numbers = [tuple(float(x) for x in found[name]) for name in ("mean", "std")]
-            made = cls(*numbers, float(found["moved"]), int(found["steps"]), int(found["broken"]))
-        except (ValueError, KeyError, TypeError):
+            mean, std = (tuple(float(x) for x in found[name]) for name in ("mean", "std"))
+            made = cls(mean, std, float(found["moved"]), int(found["steps"]), int(found["broken"]))
+            key = str(found["key"])
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
         whole = len(made.mean) == len(made.std) and all(math.isfinite(x) for x in (*made.mean, *made.std, made.moved))
-        return made if whole and min(made.std, default=1.0) > 0 else None
+        return (key, made) if whole and min(made.std, default=1.0) > 0 else None
+
+
+_known: dict[str, Trial] = {}
+
+
+def of_key(key: str, world: Any, ranges: Any) -> Trial:
+    """The trial of a world: known under this key, or made now."""
+    if key not in _known or len(_known[key].mean) != len(ranges):
+        _known[key] = try_random(world, ranges)
+    return _known[key]
+
+
+def read_beside(folder: Path) -> None:
+    """Make the trial known that was kept in a folder, if there is one."""
+    place = folder / FILE
+    if place.is_file() and place.stat().st_size < LARGEST:
+        found = Trial.from_json(place.read_bytes())
+        if found is not None:
+            _known.setdefault(*found)
 
 
 def try_random(world: Any, ranges: Any) -> Trial:

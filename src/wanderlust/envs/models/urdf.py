@@ -5,7 +5,7 @@ not read, links without inertia, and never a motor, a floor or a base that moves
 """
 
 import math
-import xml.etree.ElementTree as ET  # noqa: N817
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import mujoco
