@@ -93,7 +93,9 @@ def checked_model(spec: mujoco.MjSpec, main: str) -> mujoco.MjModel:
     with explained(main):
         model = compiled(spec)
     if not model.nv:
-        raise UserError(f"{main}: it has no degrees of freedom: no joint lets anything move")
+        raise UserError(
+            f"{main}: it has no degrees of freedom: no joint lets anything move; --env.free-base frees its base"
+        )
     if not model.nu:
         raise UserError(
             f"{main}: it has no actuators, so that no action could move it; --env.motors puts one on each joint"

@@ -5,6 +5,7 @@ not read, links without inertia, and never a motor, a floor or a base that moves
 """
 
 import math
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def _shapes(collector: Collector, root: ET.Element) -> list[str]:
                         link.remove(shape)
                         lost.append(f"{kind} {said} of {link.get('name')}")
                     else:
-                        mesh.set("filename", collector.add(path))
+                        mesh.set("filename", _binary(collector, collector.add(path)))
                         resolved += said.startswith(("package:", "model:", "file:"))
             for material in [m for shape in link.findall(kind) for m in shape.findall("material")]:
                 for texture in material.findall("texture"):
@@ -79,6 +80,21 @@ def _shapes(collector: Collector, root: ET.Element) -> list[str]:
     return words
 
 
+def _binary(collector: Collector, name: str) -> str:
+    """The same mesh in a form that MuJoCo reads: it has no reader for STL that is text."""
+    data = collector.files[name]
+    if name.lower().endswith(".stl") and data[:5] == b"solid" and b"facet" in data[:1000]:
+        corners = np.array(re.findall(rb"vertex\s+(\S+)\s+(\S+)\s+(\S+)", data), dtype="S32")
+        try:
+            triangles = corners.astype(np.float32).reshape(-1, 9)
+        except ValueError:  # MuJoCo will say so
+            return name
+        record = np.zeros(len(triangles), np.dtype([("normal", "<f4", 3), ("corners", "<f4", 9), ("extra", "<u2")]))
+        record["corners"] = triangles
+        collector.files[name] = bytes(80) + len(triangles).to_bytes(4, "little") + record.tobytes()
+    return name
+
+
 def _found(collector: Collector, said: str, folder: str) -> Path | None:
     """The file of a mesh, or one of the same name in a format that MuJoCo reads; None if there is none."""
     scheme, mark, rest = said.replace("\\", "/").partition("://")
@@ -95,7 +111,7 @@ def _found(collector: Collector, said: str, folder: str) -> Path | None:
     _widen(collector)
     for ending in dict.fromkeys((place.suffix, *READ)):
         other = place.with_suffix(ending)
-        if ending.lower() in READ and collector.inside(other).is_file():
+        if ending.lower() in READ and other.is_file() and collector.inside(other):
             return other
     return None
 
@@ -128,25 +144,32 @@ def _widen(collector: Collector, package: Path | None = None) -> None:
 
 
 def _inertias(root: ET.Element) -> list[str]:
-    """How many links MuJoCo's compiler will have to give more mass or another inertia."""
+    """Give links the least that MuJoCo's compiler takes; it balances those that no body can have itself."""
     light, unbalanced = 0, 0
-    moved = {joint.find("child").get("link") for joint in root.findall("joint") if joint.find("child") is not None}  # type: ignore[union-attr]
     for link in root.findall("link"):
+        every = link.findall("inertial")
+        for inertial in every:
+            if inertial is not every[0] or inertial.find("mass") is None:  # its shapes have a mass, then
+                link.remove(inertial)
         inertial = link.find("inertial")
-        mass, own = (None, None) if inertial is None else (inertial.find("mass"), inertial.find("inertia"))
-        if link.get("name") not in moved:
+        own = None if inertial is None else inertial.find("inertia")
+        if inertial is None or own is None:
             continue
-        values = [_number(own, name) for name in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")] if own is not None else []
-        if mass is None or _number(mass, "value") < LEAST_MASS or not values:
+        xx, yy, zz, xy, xz, yz = (_number(own, name) for name in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz"))
+        values, axes = np.linalg.eigh(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+        if values[0] < LEAST_INERTIA:
             light += 1
-            continue
-        xx, yy, zz, xy, xz, yz = values
-        a, b, c = np.sort(np.linalg.eigvalsh(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])))
-        light += a < LEAST_INERTIA
-        unbalanced += a + b < c * (1 - 1e-6)
+            whole = axes @ np.diag(np.maximum(values, LEAST_INERTIA)) @ axes.T
+            for name, (row, column) in zip(
+                ("ixx", "iyy", "izz", "ixy", "ixz", "iyz"),
+                ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)),
+                strict=True,
+            ):
+                own.set(name, repr(float(whole[row, column])))
+        unbalanced += values[0] + values[1] < values[2] * (1 - 1e-6)
     words = []
     if light:
-        words.append(f"{light} links of no or little inertia: at least {LEAST_MASS:g} kg and {LEAST_INERTIA:g} kg m²")
+        words.append(f"{light} links of no or hardly any inertia given {LEAST_INERTIA:g} kg m²")
     if unbalanced:
         words.append(f"{unbalanced} inertias that no body can have balanced")
     return words

@@ -19,7 +19,7 @@ from wanderlust.envs.models import bundle as bundles
 from wanderlust.envs.models import opening, trial
 from wanderlust.envs.models.config import PREFIX, ModelConfig
 from wanderlust.envs.models.facts import Facts, decided, facts_of, ranges_of, specified, starts_of
-from wanderlust.envs.models.layout import FREE, SLIDE, Layout, entries_named
+from wanderlust.envs.models.layout import FREE, HINGE, Layout, entries_named
 from wanderlust.envs.models.trial import Trial
 from wanderlust.envs.rotations import matrix_of
 from wanderlust.envs.spec import Groups
@@ -115,8 +115,13 @@ class ModelFile(Body):
     @property
     def unit(self) -> str:
         """Of the position."""
-        kinds = {int(kind) for kind in self.facts.model.jnt_type}
-        return "m" if self.facts.root.moves or SLIDE in kinds else "rad"
+        model, hinges = self.facts.model, self.place_in_qpos
+        turns = [
+            int(model.jnt_type[np.flatnonzero(model.jnt_qposadr == at)[0]]) == HINGE
+            for at in hinges
+            if at in model.jnt_qposadr
+        ]
+        return "rad" if turns and all(turns) else "m"
 
     @property
     def repairs(self) -> tuple[str, ...]:
