@@ -148,9 +148,9 @@ def _inertias(root: ET.Element) -> list[str]:
     light, unbalanced = 0, 0
     for link in root.findall("link"):
         every = link.findall("inertial")
-        for inertial in every:
-            if inertial is not every[0] or inertial.find("mass") is None:  # its shapes have a mass, then
-                link.remove(inertial)
+        for extra in every:
+            if extra is not every[0] or extra.find("mass") is None:  # its shapes have a mass, then
+                link.remove(extra)
         inertial = link.find("inertial")
         own = None if inertial is None else inertial.find("inertia")
         if inertial is None or own is None:
