@@ -181,7 +181,7 @@ def test_numbers_for_learning_follow_the_rules():
 
 MESH = '<asset><mesh file="{}"/></asset>'
 REFUSED = {
-    "missing mesh": ((BUG.format(z=1), '<motor joint="leg"/>', MESH.format("gone.stl")), "that are not there: .*gone.stl"),
+    "missing mesh": ((BUG.format(z=1), '<motor joint="leg"/>', MESH.format("gone.stl")), "not there: .*gone.stl"),
     "outside": ((BUG.format(z=1), '<motor joint="leg"/>', MESH.format("../../x.stl")), "outside .* --assets FOLDER"),
     "no actuators": ((ARM, ""), "no actuators.* --env.motors"),
     "no freedom": (('<geom size=".1"/>', ""), "no degrees of freedom"),
