@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wanderlust.gym.vector import make_vec
     from wanderlust.runs.loading import Skills, load
     from wanderlust.runs.run import Run
+    from wanderlust.sweeps.front import sweep
 
 __all__ = [
     "Run",
@@ -38,6 +39,7 @@ __all__ = [
     "normalise",
     "register_method",
     "register_world",
+    "sweep",
     "world_from_mjcf",
 ]
 
@@ -53,6 +55,7 @@ _HOMES = {
     "make_vec": "wanderlust.gym.vector",
     "normalise": "wanderlust.api",
     "world_from_mjcf": "wanderlust.envs.worlds.mjcf_file",
+    "sweep": "wanderlust.sweeps.front",
 }
 """Imported when first used: they import JAX, and `--help` does not wait for it."""
 
