@@ -55,7 +55,7 @@ DIRECT = HighLevelPolicy(
 """Goes towards the goal; whatever it began it holds for four steps."""
 
 
-# --- playing ----------------------------------------------------------------------------------------------------------
+# --- rollouts ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_skill_is_held_and_then_chosen_anew():

@@ -56,7 +56,7 @@ def test_engines_of_both_kinds_follow_the_same_goals(hands):
 
 
 @pytest.mark.parametrize("method", ["lsd", "diayn", "metra"])
-def test_a_task_is_played_with_the_method_s_own_choice(method):
+def test_a_task_is_solved_with_the_method_s_own_choice(method):
     """Every step of the path is `towards` and then the policy's mode."""
     parts = train.assemble(tiny_config(method))
     state = train.init(parts).learner
