@@ -159,7 +159,7 @@ def report_drive(
     console: Console, run: Any, bodies: int, steps: int, seed: int, engine: EngineName = "auto", every: int = 1
 ) -> None:
     """Drive the skills of every seed, and show how that went, with a verdict."""
-    from wanderlust.evaluation.drive import evaluate_drive, verdict
+    from wanderlust.evaluation.drive import drive_verdict, evaluate_drive
 
     result = evaluate_drive(run, bodies, steps, seed, engine, every)
     for one in result["seeds"]:
@@ -184,7 +184,7 @@ def report_drive(
             f"random skills, {one['speed']:.2g} m a step. A body has fallen if {result['fallen']}; when it lay for "
             f"{result['given_up_after']} steps, it is put up again at the origin."
         )
-        console.print(verdict(one))
+        console.print(drive_verdict(one))
     console.print(f"result: {run.evaluation / 'drive.json'}")
 
 
