@@ -190,7 +190,9 @@ def normalise(
     Returns:
         The means and the standard deviations, one number per entry of the (flattened) observation.
     """
-    if isinstance(env, str) and env in WORLDS:
+    if isinstance(env, str) and env.partition(":")[0] in WORLDS.families():
+        env = env.partition(":")[2]
+    elif isinstance(env, str) and env in WORLDS:
         world = make_world(configure(env).env)
         return random_statistics(world, make_engine(world, engine), rollouts, steps, seed)
     if engine != "auto":

@@ -21,10 +21,14 @@ class Registry:
     writing ``package.module:Name`` instead of a name.
     """
 
-    def __init__(self, kind: str, group: str, ours: dict[str, str]) -> None:
+    def __init__(self, kind: str, group: str, ours: dict[str, str], families: dict[str, str] | None = None) -> None:
+        """`families` are things of which a name says more: ``gymnasium:Walker2d-v5`` is of the family `gymnasium`."""
         self.kind, self.group = kind, group
+        self._families = families or {}
         self._places = dict(ours)
         self._found: dict[str, Any] = {}
+        self._named: set[str] = set()
+        """What a program or a command line has asked for."""
         self._searched = False
 
     def register(self, name: str, thing: Any) -> None:
@@ -36,32 +40,42 @@ class Registry:
         _check(thing, f"{self.kind} {name!r}")
         self._found[name] = thing
 
+    def families(self) -> dict[str, Any]:
+        """What stands for all names with a prefix, by the prefix."""
+        return {family: self.get(f"{family}:") for family in self._families}
+
     def names(self) -> tuple[str, ...]:
         """All names, ours first."""
         self._search()
         return tuple(name for name in dict.fromkeys((*self._places, *self._found)) if ":" not in name)
 
     def __contains__(self, name: str) -> bool:
-        return name.partition(":")[2].isidentifier() or name in self.names()  # module:Ant-v5 is an id of Gymnasium's
+        family, _, rest = name.partition(":")
+        return bool(rest) and (family in self._families or rest.isidentifier()) or name in self.names()  # module:Ant-v5 is an id of Gymnasium's
 
     def get(self, name: str) -> Any:
         """What a name stands for; a ``package.module:Name`` is imported and stands for itself."""
         if name not in self._found:
             self._search()
-            place = name if ":" in name else self._places.get(name)
+            family = name.partition(":")[0] if ":" in name else ""
+            place = self._families.get(family, name) if family else self._places.get(name)
             if place is None:
                 known = ", ".join(self.names())
                 raise UserError(f"unknown {self.kind} {name!r}; known: {known}; or package.module:Name for your own")
             self._found[name] = self._import(place)
+        self._named.add(name)
         return self._found[name]
 
     def get_for_file(self, name: str) -> Any:
         """The same for a name that a file holds: the file may be a stranger's, so it cannot have any module imported.
 
-        A module counts as yours once your program has imported it or `WANDERLUST_IMPORT` names it.
+        A module counts as yours once your program has imported it, or asked for the same name, or `WANDERLUST_IMPORT`
+        names it.
         """
-        module = name.partition(":")[0]
-        if ":" in name and module not in sys.modules and module not in os.environ.get(ALLOWED, "").split(","):
+        module, _, rest = name.partition(":")
+        if module in self._families:
+            module = rest.rpartition(":")[0]
+        if name not in self._named and ":" in name and module and module not in sys.modules and module not in os.environ.get(ALLOWED, "").split(","):
             raise UserError(f"{name!r} would run the code of {module}; if you trust it, set {ALLOWED}={module}")
         return self.get(name)
 
@@ -136,4 +150,5 @@ WORLDS = Registry(
         "fetch-slide": "wanderlust.envs.worlds.fetch:FetchSlide",
         "fetch-pick-and-place": "wanderlust.envs.worlds.fetch:FetchPickAndPlace",
     },
+    families={"gymnasium": "wanderlust.envs.worlds.gymnasium:GymnasiumWorld"},
 )

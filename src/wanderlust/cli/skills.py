@@ -285,7 +285,7 @@ class List:
         with_recipes = {
             env: f"{WORLDS.get(env).summary}; recipes: {', '.join(recipes.known_recipes(env))}"
             for env in WORLDS.names()
-        }
+        } | {f"{family}:ID": f"{kind.summary}; recipe: laptop" for family, kind in WORLDS.families().items()}
         sections = (
             ("environments", with_recipes),
             ("methods", {name: METHODS.get(name).summary for name in METHODS.names()}),

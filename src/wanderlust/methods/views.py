@@ -35,13 +35,20 @@ class View:
     sees: tuple[str, ...] = ()
     """Groups that the method's network sees, one behind the other and not normalised, whatever else is said."""
 
+    def __post_init__(self) -> None:
+        if self.variant and not self.spec.position:
+            raise UserError(
+                f"-{self.variant} is about the position, and {self.spec.name} has none that is known; name it with "
+                "--focus"
+            )
+
     @property
     def method_entries(self) -> tuple[int, ...] | None:
         """The entries of an observation that the method's network sees; None for all of them."""
         if self.sees:
             return tuple(entry for name in self.sees for entry in self.spec.groups[name])
         if "xy" in self.variant:
-            return self.spec.groups["position"]
+            return self.spec.position
         return self.spec.groups[self.spec.focus] if self.spec.focus else None
 
     @property
@@ -67,7 +74,8 @@ class View:
         """What policy and critics see."""
         obs = self._normalised(obs)
         factor = 0.0 if self.variant.endswith("o") else 1.0 / self.position_scale
-        return obs if factor == 1.0 else obs.at[..., jnp.array(self.spec.groups["position"])].multiply(factor)
+        position = self.spec.position
+        return obs if factor == 1.0 or not position else obs.at[..., jnp.array(position)].multiply(factor)
 
     def for_method(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch seen"]:
         """What the method's network sees."""
@@ -94,19 +102,21 @@ class View:
 
 def _goals(spec: EnvSpec) -> tuple[tuple[int, ...], ...]:
     """The groups of entries that goals replace: the position, and the focus if there is one."""
-    position = spec.groups["position"]
+    position = spec.position
     return (position, spec.groups[spec.focus]) if spec.focus else (position,)
 
 
 def goal_sizes(spec: EnvSpec) -> list[int]:
     """How many numbers a goal may be."""
+    if not spec.position:
+        raise UserError(f"a goal is a position, and {spec.name} has none that is known; name it with --focus")
     return sorted({len(entries) for entries in _goals(spec)})
 
 
 def goal_entries(spec: EnvSpec, size: int) -> tuple[int, ...]:
     """The entries of an observation that a goal of so many numbers replaces: the position, or all of the focus."""
     for entries in _goals(spec):
-        if len(entries) == size:
+        if len(entries) == size and size:
             return entries
     raise UserError(f"a goal of {spec.name} is {' or '.join(map(str, goal_sizes(spec)))} numbers, not {size}")
 

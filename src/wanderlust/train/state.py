@@ -200,6 +200,11 @@ def restore(parts: Setup, saved: Any) -> TrainState:
     return state
 
 
+def fresh_episodes(parts: Setup, keys: Key[Array, " seeds"]) -> EnvState:
+    """The environments of all seeds at the start of episodes that a saved state's keys have not drawn yet."""
+    return jax.jit(jax.vmap(lambda key: fresh_worlds(parts, jax.random.fold_in(key, 0))))(keys)
+
+
 def saved_form(parts: Setup) -> Any:
     """Names, shapes and types of what a checkpoint holds; nothing is allocated."""
     return to_save(jax.eval_shape(lambda: init(parts)))
