@@ -18,7 +18,7 @@ from wanderlust.gym.registration import register as _register_tasks
 from wanderlust.registry import METHODS, WORLDS
 
 if TYPE_CHECKING:
-    from wanderlust.api import discover, normalise
+    from wanderlust.api import discover, normalise, world_from_gymnasium
     from wanderlust.gym.skill_env import SkillEnv, SkillVectorEnv
     from wanderlust.gym.vector import make_vec
     from wanderlust.runs.loading import Skills, load
@@ -37,6 +37,7 @@ __all__ = [
     "normalise",
     "register_method",
     "register_world",
+    "world_from_gymnasium",
 ]
 
 __version__ = "0.1.0"
@@ -50,6 +51,7 @@ _HOMES = {
     "load": "wanderlust.runs.loading",
     "make_vec": "wanderlust.gym.vector",
     "normalise": "wanderlust.api",
+    "world_from_gymnasium": "wanderlust.api",
 }
 """Imported when first used: they import JAX, and `--help` does not wait for it."""
 

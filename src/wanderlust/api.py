@@ -1,6 +1,7 @@
 """The functions behind the public names of `wanderlust`."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ from gymnasium.vector import VectorEnv
 
 from wanderlust.config import (
     EngineName,
+    EnvConfig,
     RunConfig,
     SkillConfig,
     from_json,
@@ -35,7 +37,7 @@ __all__ = ["Run", "check_budget", "configure", "discover", "normalise", "open_to
 
 
 def configure(
-    env: str = "point",
+    env: str | EnvConfig = "point",
     method: str = "lsd",
     skills: int | None = None,
     discrete: int | None = None,
@@ -57,10 +59,12 @@ def configure(
         raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
     space = usual_skills(method) if skills is None else SkillConfig("continuous", skills)
     space = space if discrete is None else SkillConfig("discrete", discrete)
+    name = env if isinstance(env, str) else env.name
     if config is not None:
         made = from_json(RunConfig, read_text(Path(config), "the configuration"), str(config))
     else:
-        made = get_recipe(recipe, env, method, space, bonus)
+        made = get_recipe(recipe, name, method, space, bonus)
+        made = made if isinstance(env, str) else dataclasses.replace(made, env=env)
     made = dataclasses.replace(
         made,
         seed=made.seed if seed is None else seed,
@@ -89,10 +93,30 @@ def check_budget(seconds: float | None) -> None:
         require_positive("--budget-seconds", seconds)
 
 
+def world_from_gymnasium(name: str, *, episode_length: int | None = None, focus: str = "", **kwargs: Any) -> EnvConfig:
+    """A Gymnasium environment as a world, for `discover`; on the command line ``gymnasium:NAME``.
+
+    Args:
+        name: its id, e.g. ``"Walker2d-v5"``, or ``"module:Id-v0"``. An id that only your program has registered works,
+            too, but a step of it that hangs cannot be stopped.
+        episode_length: control steps of an episode; 200 if not given, or the limit of the registration if that is less.
+        focus: which entries of the observation the method's network sees; see `discover`.
+        kwargs: what the environment is made with; numbers, texts and lists of them.
+    """
+    world: EnvConfig = WORLDS.get(f"gymnasium:{name}").configure(f"gymnasium:{name}")
+    length = world.episode_length if episode_length is None else episode_length
+    try:
+        made_with: Any = {"kwargs": json.dumps(kwargs)}
+    except (TypeError, ValueError) as error:
+        raise UserError(f"world_from_gymnasium: {name} cannot be made again from its run: {error}") from None
+    return dataclasses.replace(world, episode_length=length, focus=focus, **made_with)
+
+
 def discover(
-    env: str = "point",
+    env: str | EnvConfig = "point",
     *,
     method: str = "lsd",
+    focus: str | None = None,
     bonus: str | None = None,
     skills: int | None = None,
     discrete: int | None = None,
@@ -111,8 +135,10 @@ def discover(
     """Discover skills without a reward, evaluate and draw them; the same as ``wanderlust discover``.
 
     Args:
-        env: the environment, e.g. ``"point"``.
+        env: the environment, e.g. ``"point"`` or ``"gymnasium:Hopper-v5"``; or what `world_from_gymnasium` gives.
         method: e.g. ``"lsd"`` or ``"diayn"``, with an optional suffix ``-xy``, ``-o`` or ``-xyo``.
+        focus: which entries of the observation the method's network sees, e.g. ``"position"``, ``"qpos[0:2]"`` or
+            ``"0,1"``; by default what the world says, mostly all.
         bonus: a method whose reward is added, ``"music"``; the same as ``--with music``.
         skills: dimensions of continuous skills (2 if neither this nor ``discrete`` is given; smm and edl have
             discrete skills only, 4 and 10 unless said).
@@ -147,7 +173,7 @@ def discover(
             seed,
             seeds,
             recipe,
-            set=changes,
+            set=changes if focus is None else (*changes, f"env.focus={json.dumps(focus)}"),
             budget_steps=budget_steps,
             engine=engine,
             bonus=bonus,

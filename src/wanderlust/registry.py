@@ -51,7 +51,9 @@ class Registry:
 
     def __contains__(self, name: str) -> bool:
         family, _, rest = name.partition(":")
-        return bool(rest) and (family in self._families or rest.isidentifier()) or name in self.names()  # module:Ant-v5 is an id of Gymnasium's
+        if family in self._families or rest.isidentifier():  # module:Ant-v5 is an id of Gymnasium's, and no name here
+            return bool(rest)
+        return name in self.names()
 
     def get(self, name: str) -> Any:
         """What a name stands for; a ``package.module:Name`` is imported and stands for itself."""
@@ -75,7 +77,13 @@ class Registry:
         module, _, rest = name.partition(":")
         if module in self._families:
             module = rest.rpartition(":")[0]
-        if name not in self._named and ":" in name and module and module not in sys.modules and module not in os.environ.get(ALLOWED, "").split(","):
+        if (
+            name not in self._named
+            and ":" in name
+            and module
+            and module not in sys.modules
+            and module not in os.environ.get(ALLOWED, "").split(",")
+        ):
             raise UserError(f"{name!r} would run the code of {module}; if you trust it, set {ALLOWED}={module}")
         return self.get(name)
 

@@ -24,6 +24,9 @@ class EnvConfig:
     name: str
     """As `wanderlust list` has it, or ``package.module:Name``."""
     episode_length: Count = 200
+    focus: str = ""
+    """Which entries of the observation the method's network sees: names or numbers, with commas between; nothing for
+    what the world says, mostly all."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "env.")

@@ -35,8 +35,8 @@ class EnvSpec:
     raw_focus: bool = False
     """Whether it sees that group as it is observed, in metres, not normalised."""
     directions: tuple[tuple[float, ...], ...] = ()
-    """Of a world without a position: the first principal directions of the normalised observation under random actions,
-    which are drawn and counted in bins in its place."""
+    """What is drawn and counted in bins of a world that has no place in space: directions of the normalised
+    observation, the first two principal ones under random actions or those of the entries in focus."""
 
     @property
     def position(self) -> tuple[int, ...]:
@@ -44,8 +44,8 @@ class EnvSpec:
         return self.groups.get("position", ())
 
     def place(self, obs: Any) -> Any:
-        """Where observations [..., entries] lie on the plane (or line) that is drawn and counted in bins; NumPy or JAX."""
-        if self.position:
+        """Where observations [..., entries] lie on the plane (or line) that is drawn and counted in bins."""
+        if not self.directions:
             return obs[..., list(self.position)]
         return ((obs - np.array(self.obs_mean)) / np.array(self.obs_std)) @ np.array(self.directions).T
 

@@ -3,7 +3,9 @@
 A world may say what a method's network sees by default (`EnvSpec.focus`): in Fetch's the object, in metres. A method
 may say what its network sees in any world (`Method.sees`).
 
--XY: the method's network sees only where the body is (the x-y prior).
+A configuration may name any entries for it (`env.focus`, `--focus`).
+
+-XY: the method's network sees only where the body is (the x-y prior), as with ``--focus position``.
 -O: policy and critics do not see where it is; the entries are zeroed, not removed, as in the published code.
 -XYO: both. All three go with any method.
 """
@@ -34,8 +36,12 @@ class View:
     """Where the body is, is divided by this for policy and critics: far from the start it would drown the rest."""
     sees: tuple[str, ...] = ()
     """Groups that the method's network sees, one behind the other and not normalised, whatever else is said."""
+    focus: tuple[int, ...] | None = None
+    """The entries that the configuration lets the method's network see (`--focus`); None to leave it to the world."""
 
     def __post_init__(self) -> None:
+        if self.focus is not None and "xy" in self.variant:
+            raise UserError(f"-{self.variant} is short for --focus position: leave one of them out")
         if self.variant and not self.spec.position:
             raise UserError(
                 f"-{self.variant} is about the position, and {self.spec.name} has none that is known; name it with "
@@ -47,6 +53,8 @@ class View:
         """The entries of an observation that the method's network sees; None for all of them."""
         if self.sees:
             return tuple(entry for name in self.sees for entry in self.spec.groups[name])
+        if self.focus is not None:
+            return self.focus
         if "xy" in self.variant:
             return self.spec.position
         return self.spec.groups[self.spec.focus] if self.spec.focus else None
@@ -54,7 +62,10 @@ class View:
     @property
     def method_sees_raw(self) -> bool:
         """Whether it sees them as they are observed, not normalised."""
-        return bool(self.sees) or (self.spec.raw_focus and bool(self.spec.focus) and "xy" not in self.variant)
+        if self.sees or not self.spec.focus:
+            return bool(self.sees)
+        of_world = self.focus in (None, self.spec.groups[self.spec.focus]) and "xy" not in self.variant
+        return self.spec.raw_focus and of_world
 
     @property
     def method_dim(self) -> int:
@@ -67,7 +78,7 @@ class View:
         if seen is None:
             return entries
         if not set(entries) <= set(seen):
-            raise UserError(f"the method's network does not see all of entries {list(entries)} of {self.spec.name}")
+            raise UserError(f"the method's network does not see all of the entries {list(entries)} of {self.spec.name}")
         return tuple(seen.index(entry) for entry in entries)
 
     def for_policy(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:

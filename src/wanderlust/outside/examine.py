@@ -134,8 +134,8 @@ def _walk(one: Single, steps: int) -> tuple[NDArray[Any], NDArray[Any] | None, N
         obs, over = _stepped(one, draw.uniform(-1, 1, size))
         shown.append(obs)
         if _model(one.env) is not None:
-            qpos.append(np.array(one.env.unwrapped.data.qpos))  # type: ignore[attr-defined]
-            qvel.append(np.array(one.env.unwrapped.data.qvel))  # type: ignore[attr-defined]
+            qpos.append(np.array(one.env.unwrapped.data.qpos))
+            qvel.append(np.array(one.env.unwrapped.data.qvel))
     return (np.array(shown), np.array(qpos), np.array(qvel)) if qpos else (np.array(shown), None, None)
 
 
@@ -157,7 +157,7 @@ def _recognised(env: Any, shown: NDArray[Any], qpos: NDArray[Any] | None, qvel: 
         names = [f"s{n + 1}" for n in range(size)]
         return {"added": [], "groups": {}, "names": names, "qpos": [], "qvel": [], "metres": False}
     model = _model(env)
-    place, turn = _root(model)
+    place, turn = _root(model, np.abs(qvel).max(axis=0) > 0)
     of_qpos, of_qvel = _matches(shown, qpos), _matches(shown, qvel)
     missing = [i for i in place if of_qpos[i] < 0]
     added = place if missing else []
@@ -181,10 +181,12 @@ def _recognised(env: Any, shown: NDArray[Any], qpos: NDArray[Any] | None, qvel: 
 
 
 def _matches(shown: NDArray[Any], coordinates: NDArray[Any]) -> list[int]:
-    """For each coordinate the entry of the observation that was always the same, if both varied; or -1."""
-    found = []
+    """For each coordinate the entry of the observation that was always the same, perhaps clipped; -1 if none was."""
+    found, most = [], np.abs(shown).max(axis=0)
     for column in np.asarray(coordinates, np.float32).T:
-        same = np.flatnonzero((shown == column[:, None]).all(axis=0)) if np.ptp(column) > 0 else []
+        clipped = np.clip(column[:, None], -most, most)
+        varies = np.ptp(clipped, axis=0) > 0
+        same: Any = np.flatnonzero((shown == clipped).all(axis=0) & varies)
         found.append(int(same[0]) if len(same) else -1)
     return found
 
@@ -193,14 +195,18 @@ FREE, SLIDE, HINGE = 0, 2, 3
 """MuJoCo's numbers of kinds of joints (mjtJoint)."""
 
 
-def _root(model: Any) -> tuple[list[int], list[int]]:
-    """Entries of qpos that say where the root body stands on the plane (or line), and how it is turned."""
+def _root(model: Any, moves: NDArray[np.bool_]) -> tuple[list[int], list[int]]:
+    """Entries of qpos that say where the root body stands on the plane (or line), and how it is turned.
+
+    Bodies that random actions do not move, such as the mark of a goal, are no roots; `moves` is of qvel.
+    """
     for joint in range(model.njnt):
-        if model.jnt_type[joint] == FREE:
+        if model.jnt_type[joint] == FREE and moves[model.jnt_dofadr[joint]]:
             at = int(model.jnt_qposadr[joint])
             return [at, at + 1], [at + 3, at + 4, at + 5, at + 6]
     roots = [j for j in range(model.njnt) if model.body_parentid[model.jnt_bodyid[j]] == 0]
     flat = [j for j in roots if model.jnt_type[j] == SLIDE and abs(model.jnt_axis[j][2]) < 0.01]
+    flat = [j for j in flat if moves[model.jnt_dofadr[j]]]
     if not flat:
         return [], []
     body = model.jnt_bodyid[flat[0]]
@@ -216,7 +222,9 @@ def _joints(model: Any, places: bool) -> list[str]:
     for joint in range(model.njnt):
         name, kind = model.joint(joint).name or f"joint {joint}", int(model.jnt_type[joint])
         if kind == FREE:
-            turn = [f"{name} {part}" for part in (("qw", "qx", "qy", "qz") if places else ("turn x", "turn y", "turn z"))]
+            turn = [
+                f"{name} {part}" for part in (("qw", "qx", "qy", "qz") if places else ("turn x", "turn y", "turn z"))
+            ]
             said += [*(f"{name} {axis}" for axis in "xyz"), *turn]
         elif kind in (SLIDE, HINGE):
             said.append(name)

@@ -41,9 +41,7 @@ class Share:
             except Exception as error:
                 failed[str(n)] = f"{type(error).__name__}: {one_line(error)}"
                 after[n], over[n] = obs[n], (0, 1)
-                with contextlib.suppress(Exception):
-                    self._worlds[n].env.close()  # type: ignore[union-attr]
-                self._worlds[n] = None
+                self._close(n)
         return {"obs": after, "over": over, "failed": failed}
 
     def _one(self, n: int, what: int, seed: int, obs: Any, action: Any) -> tuple[Any, bool, bool]:
@@ -56,11 +54,14 @@ class Share:
 
     def close(self) -> None:
         """Close every world."""
-        for world in self._worlds:
-            with contextlib.suppress(Exception):
-                if world is not None:
-                    world.env.close()
-        self._worlds = []
+        for n in range(len(self._worlds)):
+            self._close(n)
+
+    def _close(self, n: int) -> None:
+        world, self._worlds[n] = self._worlds[n], None
+        with contextlib.suppress(Exception):  # what has raised once may raise again
+            if world is not None:
+                world.env.close()
 
 
 # --- messages ----------------------------------------------------------------------------------------------------
@@ -78,10 +79,11 @@ def send(line: Connection, message: dict[str, Any]) -> None:
 
 def receive(line: Connection) -> dict[str, Any]:
     """What `send` sent."""
+    plain: dict[str, Any]
     plain, forms = json.loads(line.recv_bytes())
     for key, (kind, shape) in forms.items():
         plain[key] = np.frombuffer(line.recv_bytes(), kind).reshape(shape).copy()
-    return plain  # type: ignore[no-any-return]
+    return plain
 
 
 def answer(share: Share | None, message: dict[str, Any]) -> tuple[Share | None, dict[str, Any]]:
@@ -113,7 +115,6 @@ def main() -> None:
 
     threading.Thread(target=leave_with_parent, daemon=True).start()
     line, share = Connection(int(sys.argv[1])), None
-    os.dup2(2, 1)  # what an environment prints must not mix with what the command prints
     with contextlib.suppress(EOFError, OSError):
         while True:
             share, said = answer(share, receive(line))

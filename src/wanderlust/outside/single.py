@@ -46,9 +46,9 @@ class Single:
         return self._observed(obs), bool(terminated), bool(truncated)
 
     def _observed(self, obs: Any) -> NDArray[np.float32]:
-        own = spaces.flatten(self.env.observation_space, obs)
+        own: Any = spaces.flatten(self.env.observation_space, obs)
         if self._added:
-            data: Any = self.env.unwrapped.data  # type: ignore[attr-defined]
+            data: Any = self.env.unwrapped.data
             own = np.concatenate([data.qpos[self._added], own])
         if not np.all(np.abs(own) < LARGEST):
             raise ValueError("it observes what is not a number, or beyond 1e10")

@@ -104,12 +104,16 @@ def _in_parts(episodes: Callable[[Any, Array, Key[Array, ""]], Rollout], most: i
     """The same episodes, at most so many side by side."""
 
     def one_after_the_other(policy: Any, skill: Float[Array, "worlds skill"], key: Key[Array, ""]) -> Rollout:
-        parts = [
-            episodes(policy, skill[first : first + most], jax.random.fold_in(key, first))
-            for first in range(0, len(skill), most)
-        ]
-        joined = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *(part._replace(skill=()) for part in parts))
-        return joined._replace(skill=skill)  # type: ignore[no-any-return]
+        parts = -(-len(skill) // most)
+        size = -(-len(skill) // parts)
+        padded = skill[jnp.arange(parts * size) % len(skill)].reshape(parts, size, -1)  # all parts are alike
+        played = [episodes(policy, mine, jax.random.fold_in(key, n)) for n, mine in enumerate(padded)]
+        obs, action, alive = (
+            np.concatenate([getattr(part, name) for part in played], axis=1)[:, : len(skill)]
+            for name in ("obs", "action", "alive")
+        )
+        whole: Any = obs, action, skill, alive
+        return Rollout(*whole)
 
     return one_after_the_other
 

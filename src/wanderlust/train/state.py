@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig, RunConfig
 from wanderlust.envs import Engine, World, make_engine, make_world
+from wanderlust.envs.names import focus_entries
 from wanderlust.envs.spec import EnvSpec, Transition
 from wanderlust.errors import UserError
 from wanderlust.methods import Method, View, bonuses, make_method
@@ -92,7 +93,9 @@ def assemble(config: RunConfig) -> Setup:
         engine=make_engine(world, config.engine),
         skills=skills,
         method=method,
-        view=View(spec, config.method.view, lower.sac.position_scale, method.sees),
+        view=View(
+            spec, config.method.view, lower.sac.position_scale, method.sees, focus_entries(world, config.env.focus)
+        ),
         sac=Sac(lower.sac, spec.obs_dim, lower.skills.size, spec.action_dim, config.precision),
         bonus=None if config.bonus is None else _bonus(config.bonus, skills, spec),
     )

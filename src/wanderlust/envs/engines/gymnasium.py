@@ -14,6 +14,7 @@ import weakref
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import gymnasium
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
@@ -71,6 +72,8 @@ class Worker:
             pass_fds=[theirs.fileno()],
             env={**os.environ, "PYTHONPATH": known},
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # what goes wrong comes back as an answer
             start_new_session=True,  # Ctrl-C reaches the command alone
         )
         theirs.close()
@@ -151,7 +154,7 @@ class GymnasiumEngine(Engine):
         fresh, over = before[:, AGE] == 0, (before[:, OVER] > 0) | (before[:, CUT] > 0)
         what: Any = np.where(over, SKIP, np.where(fresh, BEGIN, STEP)).astype(np.int8)
         self._check_known(before, what == STEP)
-        after = before.copy()
+        after: Any = before.copy()
         deadline = time.monotonic() + self._asked.patience
         parts = np.array_split(np.arange(len(before)), self._open(len(before)))
         for worker, mine in zip(self._workers, parts, strict=True):
@@ -170,7 +173,8 @@ class GymnasiumEngine(Engine):
                 self._failed(f"world {mine[int(world)]} raised {reason}", "it was restarted")
         after[what != SKIP, AGE] += 1.0
         self._last = after
-        return WorldState(after, np.asarray(state.sensors))
+        sensors: Any = np.asarray(state.sensors)
+        return WorldState(after, sensors)
 
     def _check_known(self, before: NDArray[np.float32], going_on: NDArray[np.bool_]) -> None:
         """Refuse states that are not those the environments are in."""
@@ -225,20 +229,22 @@ class GymnasiumEngine(Engine):
 def examined(name: str, kwargs: dict[str, Any], **amounts: int) -> tuple[dict[str, Any], bool]:
     """What `outside.examine` finds in a process of its own; or in this one, if no other knows the id. And which."""
     message = {"do": "examine", "name": name, "kwargs": kwargs, **amounts}
-    for here in (False, True):
-        worker = Worker(here)
+    said, here = _asked(message), False
+    if said.get("unregistered") and name in gymnasium.registry:
+        said, here = _asked(message, here=True), True
+    if "refused" in said:
+        raise UserError(f"gymnasium:{name}: {said['refused']}")
+    return said, here
+
+
+def _asked(message: dict[str, Any], here: bool = False) -> dict[str, Any]:
+    worker = Worker(here)
+    try:
         said = worker.ask(dict(message), LONGEST_START)
+    finally:
         worker.stop()
-        if said is None:
-            raise UserError(f"gymnasium:{name}: it says nothing for {LONGEST_START:g} s, or its process has died")
-        if "refused" not in said:
-            return said, here
-        if not (said.get("unregistered") and _known_here(name)):
-            break
-    raise UserError(f"gymnasium:{name}: {said['refused']}")
-
-
-def _known_here(name: str) -> bool:
-    import gymnasium
-
-    return name in gymnasium.registry
+    if said is None:
+        raise UserError(
+            f"gymnasium:{message['name']}: it says nothing for {LONGEST_START:g} s, or its process has died"
+        )
+    return said

@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Key
 from wanderlust.config import Count, CountOrZero, EnvConfig, Positive
 from wanderlust.envs.base import WorldState
 from wanderlust.envs.engines.gymnasium import CUT, OVER, Asked, examined
+from wanderlust.envs.names import addresses, named_entries
 from wanderlust.envs.spec import EnvSpec, Groups
 from wanderlust.envs.statistics import Statistics
 from wanderlust.errors import UserError, require
@@ -86,18 +87,34 @@ class GymnasiumWorld:
     @property
     def spec(self) -> EnvSpec:
         facts, (mean, std) = self._facts, self._statistics
-        position = "position" in self._groups
         return EnvSpec(
             name=self.config.name,
             obs_dim=len(mean),
             action_dim=facts["action_dim"],
             episode_length=self.config.episode_length,
-            groups=self._groups,
+            groups=self._with_position[0],
             obs_mean=mean,
             obs_std=std,
-            bin=1.0 if position else STATES_BIN,
-            directions=() if position else tuple(map(tuple, facts["directions"].tolist())),
+            bin=STATES_BIN if self._with_position[1] else 1.0,
+            directions=self._with_position[1],
         )
+
+    @property
+    def _with_position(self) -> tuple[Groups, tuple[tuple[float, ...], ...]]:
+        """Groups, and the directions that coverage counts where no entry says where a body is.
+
+        A focus of up to three entries is then the position.
+        """
+        if "position" in self._groups:
+            return self._groups, ()
+        size = len(self._facts["mean"])
+        known = addresses(self._groups, self.coordinates, self.entry_names)
+        entries = named_entries(self.config.focus, self.config.name, known, size) if self.config.focus else ()
+        if 0 < len(entries) <= 3:
+            return Groups({**self._groups, "position": entries}), tuple(
+                tuple(float(n == entry) for n in range(size)) for entry in entries
+            )
+        return self._groups, tuple(map(tuple, self._facts["directions"].tolist()))
 
     @property
     def _statistics(self) -> Statistics:
@@ -142,12 +159,16 @@ class GymnasiumWorld:
         facts, said = self._facts, []
         if facts["added"]:
             said.append("its observation leaves out where the root body is: read from MuJoCo's qpos and put in front")
-        if "position" not in self._groups:
-            said.append("no entries are known as a position: coverage is of the first two principal directions")
+        groups, directions = self._with_position
+        if directions:
+            what = "the entries in focus" if "position" in groups else "the first two principal directions"
+            said.append(f"no entries are known as a place: coverage is of {what}, in bins of {STATES_BIN} deviations")
         if facts["unbounded"]:
             said.append("its actions have no bounds: taken as -1 to 1")
         if facts["here"]:
-            said.append("only this program knows its id: stepped in this process, where nothing can stop one that hangs")
+            said.append(
+                "only this program knows its id: stepped in this process, where nothing can stop one that hangs"
+            )
         return said
 
     @property
