@@ -13,12 +13,12 @@ from wanderlust.config import (
     EnvConfig,
     RunConfig,
     SkillConfig,
-    from_json,
+    parsed,
     require_at_least,
     require_positive,
     with_changes,
 )
-from wanderlust.envs import devices, make_engine, make_world
+from wanderlust.envs import World, devices, make_engine, make_world
 from wanderlust.envs.statistics import Statistics, random_statistics
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
@@ -26,8 +26,7 @@ from wanderlust.gym.statistics import gym_statistics
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
 from wanderlust.registry import WORLDS
 from wanderlust.report.plots import draw_run
-from wanderlust.runs.files import read_text
-from wanderlust.runs.run import Run
+from wanderlust.runs.run import Run, read_config
 from wanderlust.train import loop, stages
 from wanderlust.train.loop import resume as open_to_resume
 from wanderlust.train.stages import start as start_run
@@ -36,8 +35,25 @@ from wanderlust.train.stages import train_run as train
 __all__ = ["Run", "check_budget", "configure", "discover", "normalise", "open_to_resume", "start_run", "train"]
 
 
+def configured(env: str | World, changes: tuple[str, ...]) -> tuple[str | EnvConfig, tuple[str, ...]]:
+    """What a recipe is to be for, and the changes that are left to make to it.
+
+    The rules of a world that is made from a file begin with what is said of it.
+    """
+    if not isinstance(env, str):
+        own = getattr(env, "config", None)
+        if not isinstance(own, EnvConfig):
+            raise UserError(f"env is {env!r}; it must be a name, the path of a model file, or a world")
+        return own, changes
+    if not WORLDS.is_family(env):
+        return env, changes
+    of_env = tuple(change for change in changes if change.startswith("env."))
+    given = dict(parsed(change.removeprefix("env.")) for change in of_env)
+    return WORLDS.get(env).configure(env, given), tuple(change for change in changes if change not in of_env)
+
+
 def configure(
-    env: str | EnvConfig = "point",
+    env: str | World = "point",
     method: str = "lsd",
     skills: int | None = None,
     discrete: int | None = None,
@@ -59,12 +75,12 @@ def configure(
         raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
     space = usual_skills(method) if skills is None else SkillConfig("continuous", skills)
     space = space if discrete is None else SkillConfig("discrete", discrete)
-    name = env if isinstance(env, str) else env.name
+    left = tuple(set)
     if config is not None:
-        made = from_json(RunConfig, read_text(Path(config), "the configuration"), str(config))
+        made = read_config(Path(config), "the configuration")
     else:
-        made = get_recipe(recipe, name, method, space, bonus)
-        made = made if isinstance(env, str) else dataclasses.replace(made, env=env)
+        world, left = configured(env, left)
+        made = get_recipe(recipe, world, method, space, bonus)
     made = dataclasses.replace(
         made,
         seed=made.seed if seed is None else seed,
@@ -72,7 +88,7 @@ def configure(
         driver=driver or made.driver,
         engine=engine or made.engine,
     )
-    made = with_changes(made, tuple(set))
+    made = with_changes(made, left)
     if budget_steps is not None:
         require_at_least(1, "--budget-steps", budget_steps)
         made = stages.with_steps(made, budget_steps)
@@ -93,27 +109,8 @@ def check_budget(seconds: float | None) -> None:
         require_positive("--budget-seconds", seconds)
 
 
-def world_from_gymnasium(name: str, *, episode_length: int | None = None, focus: str = "", **kwargs: Any) -> EnvConfig:
-    """A Gymnasium environment as a world, for `discover`; on the command line ``gymnasium:NAME``.
-
-    Args:
-        name: its id, e.g. ``"Walker2d-v5"``, or ``"module:Id-v0"``. An id that only your program has registered works,
-            too, but a step of it that hangs cannot be stopped.
-        episode_length: control steps of an episode; 200 if not given, or the limit of the registration if that is less.
-        focus: which entries of the observation the method's network sees; see `discover`.
-        kwargs: what the environment is made with; numbers, texts and lists of them.
-    """
-    world: EnvConfig = WORLDS.get(f"gymnasium:{name}").configure(f"gymnasium:{name}")
-    length = world.episode_length if episode_length is None else episode_length
-    try:
-        made_with: Any = {"kwargs": json.dumps(kwargs)}
-    except (TypeError, ValueError) as error:
-        raise UserError(f"world_from_gymnasium: {name} cannot be made again from its run: {error}") from None
-    return dataclasses.replace(world, episode_length=length, focus=focus, **made_with)
-
-
 def discover(
-    env: str | EnvConfig = "point",
+    env: str | World = "point",
     *,
     method: str = "lsd",
     focus: str | None = None,
@@ -135,7 +132,7 @@ def discover(
     """Discover skills without a reward, evaluate and draw them; the same as ``wanderlust discover``.
 
     Args:
-        env: the environment, e.g. ``"point"`` or ``"gymnasium:Hopper-v5"``; or what `world_from_gymnasium` gives.
+        env: the environment, e.g. ``"point"``, the path of a model file, or a world (`world_from_mjcf`).
         method: e.g. ``"lsd"`` or ``"diayn"``, with an optional suffix ``-xy``, ``-o`` or ``-xyo``.
         focus: which entries of the observation the method's network sees, e.g. ``"position"``, ``"qpos[0:2]"`` or
             ``"0,1"``; by default what the world says, mostly all.
@@ -216,7 +213,7 @@ def normalise(
     Returns:
         The means and the standard deviations, one number per entry of the (flattened) observation.
     """
-    if isinstance(env, str) and env.partition(":")[0] in WORLDS.families():
+    if isinstance(env, str) and env.startswith("gymnasium:"):
         env = env.partition(":")[2]
     elif isinstance(env, str) and env in WORLDS:
         world = make_world(configure(env).env)

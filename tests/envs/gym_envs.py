@@ -11,7 +11,7 @@ class Drifts(gymnasium.Env):
     """A point that moves by its action, and counts its steps. It starts where its seed says."""
 
     observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float64)
-    action_space = spaces.Box(np.array([-2.0, 0.0]), np.array([2.0, 1.0]))
+    action_space = spaces.Box(np.float32([-2.0, 0.0]), np.float32([2.0, 1.0]))
 
     def __init__(self, ends=10**6, cuts=10**6):
         self.ends, self.cuts = ends, cuts

@@ -192,7 +192,9 @@ def test_a_missing_package_is_named():
 
 
 def test_a_file_of_a_stranger_cannot_name_a_module(monkeypatch):
-    worlds = Registry("environment", "none", {}, {"gymnasium": "wanderlust.envs.worlds.gymnasium:GymnasiumWorld"})
+    worlds = Registry(
+        "environment", "none", {}, families={"gymnasium": "wanderlust.envs.worlds.gymnasium:GymnasiumWorld"}
+    )
     assert worlds.get_for_file("gymnasium:Pendulum-v1") is GymnasiumWorld
     with pytest.raises(UserError, match="WANDERLUST_IMPORT=theirs"):
         worlds.get_for_file("gymnasium:theirs:Env-v0")
@@ -205,7 +207,6 @@ def test_a_run_of_one_is_trained_resumed_and_loaded(tmp_path, capfd, monkeypatch
     config = dataclasses.replace(config, env=config_of("gymnasium:Pendulum-v1"))
     monkeypatch.setattr(loop, "PROBE_EPISODES", 6)
     run = wanderlust.api.start_run(config, tmp_path / "run")
-    assert len(run.config.env.mean) == 3, "what was measured is kept with the run"
     wanderlust.api.train(run, quiet=True)
     longer = dataclasses.replace(run.config.schedule, epochs=4)
     again = dataclasses.replace(run, config=dataclasses.replace(run.config, schedule=longer))
@@ -222,13 +223,14 @@ def test_a_run_of_one_is_trained_resumed_and_loaded(tmp_path, capfd, monkeypatch
 
 
 def test_a_program_names_a_world_and_what_it_is_made_with():
-    env = wanderlust.world_from_gymnasium("Pendulum-v1", episode_length=40, g=2.5)
-    config = wanderlust.api.configure(env)
-    assert config.env == env and json.loads(env.kwargs) == {"g": 2.5} and config.engine == "gymnasium"
-    state, push = started(make_world(dataclasses.replace(env, starts=8)), [0]), np.zeros((1, 1), np.float32)
+    world = wanderlust.world_from_gymnasium("Pendulum-v1", episode_length=40, g=2.5)
+    config = wanderlust.api.configure(world)
+    assert config.env == world.config and json.loads(world.config.kwargs) == {"g": 2.5}
+    assert config.engine == "gymnasium" and len(world.config.mean) == 3, "what was measured is kept with the run"
+    state = WorldState(*jax.tree.map(lambda x: np.asarray(x)[None], world.initial(jax.random.key(0))))
     alone = gymnasium.make("Pendulum-v1", g=2.5)
-    alone.reset(seed=0)
-    after = make_engine(make_world(dataclasses.replace(env, starts=8))).step(state, push)
+    alone.reset(seed=int(state.physics[0, -1]))
+    after = make_engine(world).step(state, np.zeros((1, 1), np.float32))
     assert np.allclose(after.physics[0, :3], alone.step(np.zeros(1))[0], atol=1e-6)
     alone.close()
     with pytest.raises(UserError, match="cannot be made again"):

@@ -1,4 +1,4 @@
-"""Commands that make skills, look at them and pass them on: discover, evaluate, export, publish, replay, list."""
+"""Commands that make skills, measure them and pass them on: discover, evaluate, export, publish, replay, list."""
 
 import dataclasses
 import json
@@ -291,7 +291,8 @@ class List:
         with_recipes = {
             env: f"{WORLDS.get(env).summary}; recipes: {', '.join(recipes.known_recipes(env))}"
             for env in WORLDS.names()
-        } | {f"{family}:ID": f"{kind.summary}; recipe: laptop" for family, kind in WORLDS.families().items()}
+        }
+        with_recipes["gymnasium:ID"] = f"{WORLDS.get('gymnasium:').summary}; recipes: laptop"
         sections = (
             ("environments", with_recipes),
             ("methods", {name: METHODS.get(name).summary for name in METHODS.names()}),

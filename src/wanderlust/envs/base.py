@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import mujoco
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.config import EnvConfig
 from wanderlust.envs.spec import EnvSpec
 
 
@@ -60,18 +59,6 @@ class SelfStepping(World, Protocol):
 
     def step(self, state: WorldState, action: Float[Array, " action"]) -> WorldState:
         """The state one control step later; `action` is in [-1, 1]."""
-
-
-@runtime_checkable
-class Settling(World, Protocol):
-    """A world that measures, when a run is made, what the run should keep."""
-
-    def settled(self) -> EnvConfig:
-        """The configuration with what was measured."""
-
-    @property
-    def notes(self) -> list[str]:
-        """What was decided about the world, in words."""
 
 
 @runtime_checkable

@@ -17,7 +17,6 @@ import numpy as np
 from wanderlust import train
 from wanderlust.config import EngineName, EnvConfig, RunConfig
 from wanderlust.envs import choose_engine, devices, make_world
-from wanderlust.envs.base import Settling
 from wanderlust.envs.engines.warp import WarpEngine
 from wanderlust.envs.mjcf import muted
 from wanderlust.errors import UserError
@@ -49,8 +48,8 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
     It stops only between chunks of `log_every` epochs, so that a run that was stopped and one that was not compute
     the same thing; whatever the reason, a checkpoint is left behind.
     """
-    with run.lock(), ctrl_c() as pressed, muted():
-        return _train(run, budget_seconds, pressed, quiet)
+    with run.lock() as held, ctrl_c() as pressed, muted():
+        return _train(held, budget_seconds, pressed, quiet)
 
 
 def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], quiet: bool) -> Outcome:
@@ -92,7 +91,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             reason = _reason(epoch == total, pressed(), left)
             looks = reason is not None or epoch % (config.log_every * config.look_every) == 0
             if looks:
-                what = f"playing {PROBE_EPISODES} random skills, and compiling that"
+                what = f"rolling out {PROBE_EPISODES} random skills, and compiling that"
                 skill_policy = train.skill_policy(parts, state.learner)
                 with nullcontext() if looked else _timed(line, what):
                     covered = [coverage(spec.place(x), spec.bin) for x in np.asarray(probe(skill_policy).obs)]
@@ -150,7 +149,7 @@ def _prepare(line: Progress, parts: train.Setup, advance: train.Driver, state: t
 
     The time that takes is kept apart, and the compiler says how much memory the program needs.
     """
-    for text in parts.world.notes if isinstance(parts.world, Settling) else []:
+    for text in getattr(parts.world, "notes", ()):
         _say(line, f"{parts.config.env.name}: {text}")
     _say(line, describe_engine(parts.config.env, parts.config.engine, "as configured"))  # by a recipe, a file, a flag
     if isinstance(parts.engine, WarpEngine):
@@ -229,12 +228,8 @@ def resolve_engine(config: RunConfig, driver_follows: bool = True) -> RunConfig:
 
 
 def checked(config: RunConfig) -> RunConfig:
-    """The same with its engine named and what its world measured; whatever cannot be built, or does not fit the
-    machine, is refused.
-    """
+    """The same with its engine named; whatever cannot be built, or does not fit the machine, is refused."""
     devices.prepare(config.seeds)
-    if isinstance(world := make_world(config.env), Settling):
-        config = dataclasses.replace(config, env=world.settled())
     parts = _assemble(config)
     memory.check(memory.count(parts, PROBE_EPISODES), memory.room(parts), config.seeds)
     return parts.config

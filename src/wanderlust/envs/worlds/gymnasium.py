@@ -15,13 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from wanderlust.config import Count, CountOrZero, EnvConfig, Positive
+from wanderlust.config import Count, CountOrZero, EnvConfig, Positive, build
 from wanderlust.envs.base import WorldState
 from wanderlust.envs.engines.gymnasium import CUT, OVER, Asked, examined
 from wanderlust.envs.names import addresses, named_entries
 from wanderlust.envs.spec import EnvSpec, Groups
 from wanderlust.envs.statistics import Statistics
 from wanderlust.errors import UserError, require
+from wanderlust.registry import WORLDS
 
 PREFIX = "gymnasium:"
 USUAL_LENGTH = 200
@@ -75,14 +76,18 @@ class GymnasiumWorld:
     recipe_overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     @classmethod
-    def configure(cls, name: str) -> GymnasiumConfig:
-        """The configuration of an environment by its name here, with the prefix."""
-        return GymnasiumConfig(name, min(_registered_length(name) or USUAL_LENGTH, USUAL_LENGTH))
+    def configure(cls, name: str, given: Mapping[str, Any] | None = None) -> GymnasiumConfig:
+        """The configuration of an environment by its name, with the prefix: what is `given`, and what is measured.
 
-    def settled(self) -> GymnasiumConfig:
-        """The configuration with what was measured, so that a run is normalised the same wherever it is read."""
-        mean, std = self._statistics
-        return dataclasses.replace(self.config, mean=mean, std=std)
+        The statistics are part of it, so that a run is normalised the same wherever it is read.
+        """
+        length = min(_registered_length(name) or USUAL_LENGTH, USUAL_LENGTH)
+        said = {"name": name, "episode_length": length, **(given or {})}
+        if isinstance(said.get("kwargs"), dict):
+            said["kwargs"] = json.dumps(said["kwargs"])
+        config: GymnasiumConfig = build(GymnasiumConfig, said, name)
+        mean, std = cls(config)._statistics
+        return dataclasses.replace(config, mean=mean, std=std)
 
     @property
     def spec(self) -> EnvSpec:
@@ -197,6 +202,29 @@ class GymnasiumWorld:
     def from_origin(self) -> "GymnasiumWorld":
         """Episodes start where the environment has them start."""
         return self
+
+
+def world_from_gymnasium(
+    name: str, *, episode_length: int | None = None, focus: str = "", **kwargs: Any
+) -> GymnasiumWorld:
+    """A Gymnasium environment as a world, for `discover`; on the command line ``gymnasium:NAME``.
+
+    Args:
+        name: its id, e.g. ``"Walker2d-v5"``, or ``"module:Id-v0"``. An id that only your program has registered works,
+            too, but a step of it that hangs cannot be stopped.
+        episode_length: control steps of an episode; 200 if not given, or the limit of the registration if that is less.
+        focus: which entries of the observation the method's network sees; see `discover`.
+        kwargs: what the environment is made with: numbers, texts, and lists of them.
+
+    Returns:
+        The world; ``world.config`` has what was measured.
+    """
+    given: dict[str, Any] = {"focus": focus} | ({} if episode_length is None else {"episode_length": episode_length})
+    try:
+        given["kwargs"] = json.dumps(kwargs)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"world_from_gymnasium: {name} cannot be made again from its run: {error}") from None
+    return GymnasiumWorld(WORLDS.get(f"{PREFIX}{name}").configure(f"{PREFIX}{name}", given))
 
 
 @functools.cache
