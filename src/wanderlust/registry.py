@@ -96,14 +96,9 @@ class Registry:
         """
         module, _, rest = name.partition(":")
         if self.is_family(name):  # gymnasium:module:Id
-            module = rest.rpartition(":")[0]
-        if (
-            name not in self._named
-            and ":" in name
-            and module
-            and module not in sys.modules
-            and module not in os.environ.get(ALLOWED, "").split(",")
-        ):
+            module = "" if name in self._named else rest.rpartition(":")[0]
+        trusted = not module or module in sys.modules or module in os.environ.get(ALLOWED, "").split(",")
+        if ":" in name and not trusted:
             raise UserError(f"{name!r} would run the code of {module}; if you trust it, set {ALLOWED}={module}")
         return self.get(name)
 
