@@ -49,7 +49,7 @@ def test_what_the_rules_decide_about_files_that_gymnasium_installs():
     hopper = wanderlust.world_from_mjcf(ASSETS / "hopper.xml")
     config, groups = hopper.config, hopper.groups
     assert (config.root, config.position, config.frame_skip, config.episode_length, config.bin) == (
-        "torso", ("rootx",), 10, 500, 1.0,
+        "torso", ("rootx",), 10, 250, 1.0,
     )  # fmt: skip
     assert [len(groups[name]) for name in ("position", "height", "orientation", "joints")] == [1, 1, 2, 3]
     np.testing.assert_allclose(np.asarray(hopper.observe(at(hopper)))[groups["height"][0]], 1.25, rtol=1e-6)
@@ -168,9 +168,9 @@ def test_numbers_for_learning_follow_the_rules():
     world = wanderlust.world_from_mjcf(ASSETS / "hopper.xml")
     config = get_recipe("laptop", world.config, "lsd", usual_skills("lsd"))
     moved = world.trial.moved
-    assert config.sac.discount == pytest.approx(1 - 1 / 250) and config.schedule.steps == 50
+    assert config.sac.discount == pytest.approx(1 - 1 / 125) and config.schedule.steps == 50
     assert config.sac.alpha == pytest.approx(0.01 * moved / 0.09, abs=1e-5)
-    assert config.sac.position_scale == pytest.approx(max(1.0, moved * 500 / 10), abs=0.05)
+    assert config.sac.position_scale == pytest.approx(max(1.0, moved * 250 / 10), abs=0.05)
     assert config.schedule.replay_collections == 128 and config.env == world.config
     assert min(world.trial.std) > 0 and world.trial.broken == 0
     joint = world.layout.names.index("thigh_joint")
@@ -316,7 +316,7 @@ def test_a_world_serves_make_vec_and_discover(tmp_path):
     for step in range(3):
         obs, _, _, truncated, _ = envs.step(np.zeros((2, 1), np.float32))
         assert truncated.all() == (step == 2)
-    assert wanderlust.make_vec(str(tmp_path / "mine.xml"), 1).config.episode_length == 500
+    assert wanderlust.make_vec(str(tmp_path / "mine.xml"), 1).config.episode_length == 250
     from wanderlust.api import configure
 
     assert configure(world).env is world.config

@@ -22,7 +22,7 @@ class ModelConfig(BodyConfig):
     short_flags: ClassVar[tuple[str, ...]] = ("assets", "allow_plugins", "terminate_below", "terminate_tilted")
 
     episode_length: CountOrZero = 0
-    """Control steps of an episode; 0 for 10 seconds, but 100 to 500 steps."""
+    """Control steps of an episode; 0 for 5 seconds, but 100 to 500 steps."""
     model: str = ""
     """Hash of the model with all its files; they lie in the run's folder `model`."""
     file: str = ""

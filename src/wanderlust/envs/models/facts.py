@@ -30,7 +30,7 @@ from wanderlust.errors import UserError
 CONTROL_SECONDS = 0.02
 """What a control step should last."""
 MOST_SUBSTEPS = 100
-EPISODE_SECONDS = 10.0
+EPISODE_SECONDS = 5.0
 SHORTEST_EPISODE, LONGEST_EPISODE = 100, 500
 """Control steps."""
 
