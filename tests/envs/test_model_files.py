@@ -1,8 +1,6 @@
 """Worlds made of model files: what the rules decide, what is observed, where episodes start, what is refused."""
 
 import shutil
-from importlib import resources
-from pathlib import Path
 
 import jax
 import mujoco
@@ -10,31 +8,12 @@ import numpy as np
 import pytest
 
 import wanderlust
+from model_files import ARM, ASSETS, BALL, BUG, DRIVE, write
 from wanderlust.envs.base import WorldState
 from wanderlust.envs.engines.mujoco_c import CEngine
 from wanderlust.envs.mjcf import Controls, physics_of
 from wanderlust.envs.models.facts import nice, starts_of
 from wanderlust.errors import UserError
-
-ASSETS = resources.files("gymnasium") / "envs" / "mujoco" / "assets"
-
-BALL = """<body name="ball" pos="1 0 .2"><freejoint/><geom type="sphere" size=".1" mass="1"/></body>"""
-ARM = """<body name="upper" pos="0 0 1"><joint name="shoulder" axis="0 1 0" range="-90 90" limited="true"/>
-<geom type="capsule" size=".05" fromto="0 0 0 .4 0 0"/><body name="lower" pos=".4 0 0">
-<joint name="elbow" axis="0 1 0"/><geom type="capsule" size=".05" fromto="0 0 0 .4 0 0"/></body></body>"""
-DRIVE = """<motor joint="shoulder" gear="9" ctrlrange="-2 4" ctrllimited="true"/><motor joint="elbow"/>"""
-BUG = """<body name="bug" pos="0 0 {z}"><freejoint name="root"/><geom type="box" size=".2 .1 .05"/><body pos=".2 0 0">
-<joint name="leg" axis="0 1 0" range="-45 45" limited="true"/><geom type="capsule" size=".02" fromto="0 0 0 .2 0 -.1"/>
-</body></body>"""
-
-
-def write(folder: Path, bodies: str, actuators: str, more: str = "", name: str = "mine.xml") -> Path:
-    path = folder / name
-    path.write_text(
-        f'<mujoco><option timestep=".004"/><worldbody><geom name="floor" type="plane" size="0 0 1"/>{bodies}'
-        f"</worldbody><actuator>{actuators}</actuator>{more}</mujoco>"
-    )
-    return path
 
 
 def at(world, **parts):
@@ -49,7 +28,7 @@ def test_what_the_rules_decide_about_files_that_gymnasium_installs():
     hopper = wanderlust.world_from_mjcf(ASSETS / "hopper.xml")
     config, groups = hopper.config, hopper.groups
     assert (config.root, config.position, config.frame_skip, config.episode_length, config.bin) == (
-        "torso", ("rootx",), 10, 250, 1.0,
+        "torso", ("rootx",), 10, 250, 0.2,
     )  # fmt: skip
     assert [len(groups[name]) for name in ("position", "height", "orientation", "joints")] == [1, 1, 2, 3]
     np.testing.assert_allclose(np.asarray(hopper.observe(at(hopper)))[groups["height"][0]], 1.25, rtol=1e-6)
@@ -158,7 +137,7 @@ def test_sensors_are_observed_if_they_are_asked_for(tmp_path):
         wanderlust.world_from_mjcf(path, sensors=("no",))
 
 
-def test_bins_are_the_largest_nice_length_within_the_body():
+def test_bins_are_the_largest_nice_length_within_a_length():
     assert [nice(x) for x in (0.24, 1.93, 0.99, 5.0, 12.0, 0.1)] == [0.2, 1.0, 0.5, 5.0, 10.0, 0.1]
 
 

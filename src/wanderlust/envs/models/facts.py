@@ -131,7 +131,7 @@ def _size(model: mujoco.MjModel, data: Any, body: int) -> float:
 
 def _bin(facts: Facts) -> float:
     if facts.root.moves:
-        return nice(facts.size)
+        return nice(facts.size / 4)
     ranges = ranges_of(facts)[list(facts.layout.groups["position"])]
     return nice(float(ranges.max()) / 20 if ranges.max() > 0 else 0.1)
 

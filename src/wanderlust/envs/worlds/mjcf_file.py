@@ -18,7 +18,7 @@ from wanderlust.envs.base import WorldState
 from wanderlust.envs.models import bundle as bundles
 from wanderlust.envs.models import opening, trial
 from wanderlust.envs.models.config import PREFIX, ModelConfig
-from wanderlust.envs.models.facts import Facts, decided, facts_of, ranges_of, specified, starts_of
+from wanderlust.envs.models.facts import Facts, decided, facts_of, nice, ranges_of, specified, starts_of
 from wanderlust.envs.models.layout import FREE, HINGE, Layout, entries_named
 from wanderlust.envs.models.trial import Trial
 from wanderlust.envs.rotations import matrix_of
@@ -45,13 +45,14 @@ class ModelFile(Body):
         fall = (
             "its own upward axis points below the horizon" if facts.turn is not None else "its world ends the episode"
         )
+        near = nice(facts.size / 2) if facts.root.moves else config.bin
         own = {
             "frame_skip": config.frame_skip,
             "episode_length": config.episode_length,
             "groups": Groups({**facts.layout.groups, "position": entries}),
             "bin": config.bin,
-            "goal_radius": config.bin,
-            "example_goals": ((4.0 * config.bin, 2.0 * config.bin), (-3.0 * config.bin, 4.0 * config.bin)),
+            "goal_radius": near,
+            "example_goals": ((4.0 * near, 2.0 * near), (-3.0 * near, 4.0 * near)),
             "fall": fall,
         }
         for name, value in own.items():
