@@ -199,9 +199,29 @@ def test_includes_are_put_in_and_circles_refused(tmp_path):
     (tmp_path / "parts" / "arm.xml").write_text('<mujocoinclude><include file="mine.xml"/></mujocoinclude>')
     with pytest.raises(UserError, match=r"go in a circle: mine\.xml"):
         wanderlust.world_from_mjcf(path)
+    for n in range(9):  # nine files, each ten times in the one before
+        again = f'<include file="parts/{n + 1}.xml"/>' * 10
+        (tmp_path / "parts" / f"{n}.xml").write_text(f"<mujocoinclude>{again}</mujocoinclude>")
+    (tmp_path / "parts" / "9.xml").write_text("<mujocoinclude><geom/></mujocoinclude>")
+    (tmp_path / "parts" / "arm.xml").write_text('<mujocoinclude><include file="parts/0.xml"/></mujocoinclude>')
+    with pytest.raises(UserError, match="includes have more than 50,000 elements"):
+        wanderlust.world_from_mjcf(path)
     (tmp_path / "parts" / "arm.xml").write_text('<!DOCTYPE m [<!ENTITY a "aaaa">]><mujocoinclude/>')
     with pytest.raises(UserError, match="declares a document type"):
         wanderlust.world_from_mjcf(path)
+
+
+def test_a_model_within_a_model_is_taken_along_and_counted(tmp_path):
+    (tmp_path / "leg.xml").write_text(f'<mujoco model="leg"><worldbody>{ARM}</worldbody></mujoco>')
+    body = '<body name="b" pos="0 0 2"><freejoint/><geom size=".1"/>{}</body>'
+    asset = '<asset><model name="leg" file="leg.xml"/></asset>'
+    one = '<attach model="leg" body="upper" prefix="p-"/>'
+    motor = '<motor joint="p-elbow"/>'
+    world = wanderlust.world_from_mjcf(write(tmp_path, body.format(one), motor, asset))
+    assert world.model.nv == 8 and len(world.files()) == 3
+    copies = f'<replicate count="9000">{one}</replicate>'
+    with pytest.raises(UserError, match="more than 50,000 elements, copies included"):
+        wanderlust.world_from_mjcf(write(tmp_path, body.format(copies), motor, asset))
 
 
 def test_a_link_out_of_the_folder_is_refused(tmp_path):
@@ -273,6 +293,12 @@ def test_a_run_takes_its_model_along(tmp_path):
     run = wanderlust.discover(resume=moved, quiet=True)
     assert [row["epoch"] for row in run.metrics()] == [2, 4]
     before = wanderlust.load(moved)
+    env = wanderlust.SkillEnv(before, before.world, hold=5)
+    seen, _ = env.reset(seed=0)
+    assert seen.shape == obs.shape
+    for option in range(4):
+        seen, reward, _, truncated, info = env.step(np.array([1.0, 0.0], np.float32))
+        assert reward == 0.0 and info["steps"] == 5 and truncated == (option == 3)
     action = before.act(obs, before.sample(1)[0])
     assert before.world.config.terminate_below == -1.5 and before.spec.obs_mean == trial.mean
     forget()

@@ -114,6 +114,11 @@ class ModelFile(Body):
         return self.layout.names
 
     @property
+    def gets_about(self) -> bool:
+        """Whether it has a root that carries it anywhere."""
+        return self.facts.root.moves
+
+    @property
     def unit(self) -> str:
         """Of the position."""
         model, hinges = self.facts.model, self.place_in_qpos
