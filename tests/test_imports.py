@@ -16,14 +16,14 @@ SOURCE = Path(wanderlust.__file__).parent
 EXPERIMENTS = Path(wanderlust_experiments.__file__).parent
 
 LEVELS = (
-    {"core"},
+    {"core", "outside"},
     {"config"},
     {"envs"},
     {"rl", "runs", "downstream.tasks"},
     {"methods", "report"},
     {"train", "recipes"},
     {"runs.use"},
-    {"evaluation", "export", "downstream", "report.explorer"},
+    {"evaluation", "export", "downstream", "report.moving"},
     {"front"},
 )
 """Rooms from the bottom up: a room may import from rooms below it, and from itself."""
@@ -33,7 +33,8 @@ PARTS = {
     "registry": "core",
     "evaluation.metrics": "core",
     "downstream.tasks": "downstream.tasks",
-    "report.explorer": "report.explorer",
+    "report.explorer": "report.moving",
+    "report.video": "report.moving",
     "runs.learned": "runs.use",
     "runs.pace": "runs.use",
     "runs.loading": "runs.use",
@@ -51,8 +52,9 @@ PARTS = {
 
 ONLY = {
     "core": set(),
+    "outside": set(),
     "config": {"core"},
-    "envs": {"config", "core"},
+    "envs": {"config", "core", "outside"},
     "rl": {"config", "envs"},
     "runs": {"config", "core", "envs"},
     "methods": {"config", "core", "envs", "rl", "runs"},

@@ -13,6 +13,7 @@ from wanderlust.envs.base import WorldState
 from wanderlust.envs.engines.mujoco_c import CEngine
 from wanderlust.envs.mjcf import Controls, physics_of
 from wanderlust.envs.models.facts import nice, starts_of
+from wanderlust.envs.names import focus_entries
 from wanderlust.errors import UserError
 
 
@@ -132,6 +133,11 @@ def test_sensors_are_observed_if_they_are_asked_for(tmp_path):
     after = CEngine(world, threads=1).step(jax.device_get(state), np.ones((2, 1), np.float32))
     seen = np.asarray(jax.vmap(world.observe)(after))
     np.testing.assert_allclose(seen[:, world.groups["sensors"][0]], after.physics[:, 8], rtol=1e-5)
+    assert focus_entries(world, "sensor:bent, qpos[7], leg velocity") == tuple(
+        world.layout.names.index(name) for name in ("bent", "leg", "leg velocity")
+    )
+    with pytest.raises(UserError, match="does not observe all of qpos"):
+        focus_entries(world, "qpos[3:7]")
     assert len(wanderlust.world_from_mjcf(path, sensors=("all",)).groups["sensors"]) == 4
     with pytest.raises(UserError, match=r"no sensor 'no'; it has quick, bent, or all"):
         wanderlust.world_from_mjcf(path, sensors=("no",))

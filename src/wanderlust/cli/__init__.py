@@ -22,6 +22,7 @@ from wanderlust.cli.reports import EXIT_INTERRUPTED, EXIT_USER_ERROR
 from wanderlust.cli.skills import Discover, Evaluate, Export, List, Prune, Publish, ReplayStep
 from wanderlust.cli.studies import ITEMS, Bench, Reproduce
 from wanderlust.cli.sweeps import Sweep
+from wanderlust.cli.video import Video
 from wanderlust.errors import UserError, did_you_mean
 
 COMMANDS: dict[str, Any] = {
@@ -31,6 +32,7 @@ COMMANDS: dict[str, Any] = {
     "downstream": Downstream,
     "compare": Compare,
     "report": Report,
+    "video": Video,
     "explore": Explore,
     "inspect": Inspect,
     "export": Export,

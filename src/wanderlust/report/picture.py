@@ -1,6 +1,5 @@
 """A picture of a model at its start, drawn without a screen."""
 
-import importlib
 import io
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,10 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from wanderlust.errors import UserError
+from wanderlust.report.video.opengl import make_context
 from wanderlust.runs.files import write_atomic
 
 SIZE = (960, 720)
-PACKAGES = "apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri"
 
 
 def draw_model(model: mujoco.MjModel, data: Any, path: Path) -> Path:
@@ -29,7 +27,7 @@ def _rendered(model: mujoco.MjModel, data: Any) -> NDArray[np.uint8]:
     width, height = SIZE
     model.vis.global_.offwidth, model.vis.global_.offheight = width, height
     model.vis.quality.shadowsize, model.vis.quality.offsamples = 1024, 4
-    context = _context(width, height)
+    context = make_context(width, height)
     try:
         scene, camera = mujoco.MjvScene(model, maxgeom=20_000), mujoco.MjvCamera()
         mujoco.mjv_defaultFreeCamera(model, camera)
@@ -51,14 +49,3 @@ def _rendered(model: mujoco.MjModel, data: Any) -> NDArray[np.uint8]:
         return pixels[::-1]
     finally:
         context.free()
-
-
-def _context(width: int, height: int) -> Any:
-    for module in ("mujoco.egl", "mujoco.osmesa"):
-        try:
-            made = importlib.import_module(module).GLContext(width, height)
-            made.make_current()
-        except (ImportError, AttributeError, RuntimeError, mujoco.FatalError):
-            continue
-        return made
-    raise UserError(f"nothing can be rendered: neither EGL nor OSMesa can be used here; {PACKAGES}")

@@ -87,7 +87,7 @@ def _without_choices(config: ModelConfig) -> ModelConfig:
     """The same but for what the model itself does not depend on, so that it is compiled once."""
     plain: dict[str, Any] = {
         "name": PREFIX + "x", "episode_length": 1, "frame_skip": 1, "bin": 1.0, "noise": 0.0, "position": (),
-        "terminate_below": None, "terminate_tilted": None, "start_pose": "model", "start_range": 0.0,
+        "terminate_below": None, "terminate_tilted": None, "start_pose": "model", "start_range": 0.0, "focus": "",
     }  # fmt: skip
     return dataclasses.replace(config, **plain)
 

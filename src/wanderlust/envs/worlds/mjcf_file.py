@@ -91,7 +91,7 @@ class ModelFile(Body):
     @property
     def _trial_key(self) -> str:
         """Of all that a trial depends on."""
-        free: dict[str, Any] = {"terminate_below": None, "terminate_tilted": None, "position": ()}
+        free: dict[str, Any] = {"terminate_below": None, "terminate_tilted": None, "position": (), "focus": ""}
         plain = dataclasses.replace(self.from_origin().config, episode_length=1, **free)
         return hashlib.sha256((to_json(plain) + str(self.groups["position"])).encode()).hexdigest()
 
@@ -112,6 +112,14 @@ class ModelFile(Body):
     def entry_names(self) -> tuple[str, ...]:
         """Of the observation."""
         return self.layout.names
+
+    @property
+    def coordinates(self) -> dict[str, tuple[int, ...]]:
+        """The entries that are MuJoCo's own coordinates, for `--focus`; -1 for those that are seen in another form."""
+        layout = self.layout
+        entries = {int(feature): entry for entry, feature in enumerate(layout.select)}
+        found = [entries.get(feature, -1) for feature in range(layout.nq + layout.nv)]
+        return {"qpos": tuple(found[: layout.nq]), "qvel": tuple(found[layout.nq :])}
 
     @property
     def gets_about(self) -> bool:
