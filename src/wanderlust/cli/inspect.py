@@ -121,7 +121,7 @@ class Inspect:
         import numpy as np
 
         from wanderlust.envs.mjcf import set_physics
-        from wanderlust.report.picture import draw_model
+        from wanderlust.report.video.picture import draw_model
 
         model = copy.copy(world.model)
         data = mujoco.MjData(model)

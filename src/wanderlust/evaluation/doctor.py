@@ -31,7 +31,7 @@ class Actuator(NamedTuple):
     """The controls that actions -1 and 1 stand for."""
 
 
-class Rest(NamedTuple):
+class AtRest(NamedTuple):
     """A body left to itself, controls as near to zero as their ranges allow."""
 
     contacts: int
@@ -74,7 +74,7 @@ def actuators(model: mujoco.MjModel) -> list[Actuator]:
     return found
 
 
-def at_rest(world: MujocoWorld) -> Rest:
+def at_rest(world: MujocoWorld) -> AtRest:
     """Leave a body to itself for a second."""
     model = world.model
     data = mujoco.MjData(model)
@@ -87,7 +87,7 @@ def at_rest(world: MujocoWorld) -> Rest:
             mujoco.mj_step(model, data)
     finite = bool(np.isfinite(data.qpos).all() and np.isfinite(data.qvel).all())
     depth = -float(data.contact.dist.min()) if data.ncon else 0.0
-    return Rest(int(data.ncon), max(0.0, depth), float(np.abs(data.qvel).max(initial=0.0)), finite)
+    return AtRest(int(data.ncon), max(0.0, depth), float(np.abs(data.qvel).max(initial=0.0)), finite)
 
 
 def measure_speed(world: MujocoWorld) -> Speed:
