@@ -89,12 +89,11 @@ def reproduce(
     if unknown := [name for name in only if name not in methods]:
         raise UserError(f"there is no row {unknown[0]!r}; known: {', '.join(methods)}")
     began = time.monotonic()
-    config = _config(ROWS[0], seeds, changes)
+    chosen = [row for row in ROWS if not only or row.method in only]
+    config = _config(chosen[0], seeds, changes)
     devices.prepare(config.seeds)
     rows = []
-    for row in ROWS:
-        if only and row.method not in only:
-            continue
+    for row in chosen:
         run, interrupted = _trained(row, work, seeds, changes, quiet)
         if interrupted:
             raise KeyboardInterrupt(f"stopped; the same command continues from the checkpoint in {run.path}")
