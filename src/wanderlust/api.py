@@ -12,6 +12,7 @@ from wanderlust.config import (
     RunConfig,
     SkillConfig,
     from_json,
+    labelled,
     require_at_least,
     require_positive,
     with_changes,
@@ -68,7 +69,7 @@ def configure(
         driver=driver or made.driver,
         engine=engine or made.engine,
     )
-    made = with_changes(made, tuple(set))
+    made = labelled(with_changes(made, tuple(set)), made)
     if budget_steps is not None:
         require_at_least(1, "--budget-steps", budget_steps)
         made = stages.with_steps(made, budget_steps)

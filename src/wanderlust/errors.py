@@ -1,4 +1,10 @@
-"""The one exception a user is meant to see, and checks that raise it."""
+"""The one exception a user is meant to see, checks that raise it, and lines on the side."""
+
+import contextlib
+import sys
+
+LONGEST = 2000
+"""Characters of a message: what a stranger's file may have put into it is cut off."""
 
 
 class UserError(Exception):
@@ -6,6 +12,27 @@ class UserError(Exception):
 
     The command line prints it and exits with code 2; from Python it is an ordinary exception.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, LONGEST))
+
+
+class DamagedError(UserError):
+    """A file that is not whole: something may stand in for it."""
+
+
+def printable(text: str, longest: int) -> str:
+    """Text that may hold anything: without control characters, and cut off in the middle where it is too long."""
+    if len(text) > longest:
+        text = f"{text[: longest * 2 // 3]} … {text[-longest // 3 :]}"
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+
+
+def notice(text: str) -> None:
+    """Say something on stderr that a user should know and that stops nothing."""
+    with contextlib.suppress(OSError, ValueError):  # nobody listens any more
+        sys.stderr.write(f"wanderlust: {printable(text, LONGEST)}\n")
+        sys.stderr.flush()
 
 
 def require(ok: bool, message: str) -> None:

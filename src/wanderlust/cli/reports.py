@@ -55,12 +55,21 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
     """Train a run, and say how that ended, what came of it and what to try next."""
     from wanderlust import api
     from wanderlust.envs import devices
+    from wanderlust.train.stopping import may_end_process
 
     config = run.config
+    if _finished(run) and _evaluated(run):
+        console.print(f"{run.path} is finished already, and evaluated: {run.evaluation / 'evaluation.json'}")
+        console.print(f"to measure it again: {_program()} evaluate {_quoted(run)}")
+        return 0
+    may_end_process()
     seeds = f"seed {config.seed}" if config.seeds == 1 else f"{config.seeds} seeds"
     console.print(f"{config.name}, recipe {config.recipe}, {seeds}, on {devices.describe()}; run folder: {run.path}")
-    outcome = api.train(run, budget_seconds)
     resume = f"continue with: {_program()} discover --resume {_quoted(run)}"
+    try:
+        outcome = api.train(run, budget_seconds)
+    except KeyboardInterrupt as stop:
+        raise stop if stop.args else KeyboardInterrupt(f"stopped at once; {resume}") from None
     if outcome.reason == "interrupted":
         where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
         console.print(f"stopped at {where} and saved; {resume}")
@@ -77,6 +86,21 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
         faster = " --recipe fast" if config.engine == "c" and devices.has_gpu() else ""
         console.print(f"  {_program()} discover {config.env.name} --discrete 16{faster} --budget-seconds 1800")
     return 0
+
+
+def _finished(run: Any) -> bool:
+    return max(run.checkpoints(), default=0) >= run.config.schedule.epochs
+
+
+def _evaluated(run: Any) -> bool:
+    """Whether there is an evaluation of the newest checkpoint."""
+    from wanderlust.runs.files import read_object
+
+    try:
+        found = read_object(run.evaluation / "evaluation.json", "the evaluation")
+    except UserError:
+        return False
+    return found.get("epoch") == max(run.checkpoints(), default=0)
 
 
 def to_goals(run: Any) -> str | None:

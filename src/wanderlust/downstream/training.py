@@ -22,7 +22,7 @@ from wanderlust.errors import UserError
 from wanderlust.report.progress import progress
 from wanderlust.runs.files import read_rows, write_atomic
 from wanderlust.runs.learned import Learned
-from wanderlust.train.loop import ctrl_c
+from wanderlust.train.stopping import stop_signals
 
 CONTROLLER, TRAINING = "controller.safetensors", "training.safetensors"
 
@@ -57,7 +57,7 @@ def learn(given: ControllerSetup, begun: SavedController, quiet: bool) -> SavedC
     if begun.epoch == 0:
         (given.folder / TRAINING).unlink(missing_ok=True)  # of another training, which this one replaces
     train_epoch = hierarchy.make_epoch(given.parts, given.task, learner)
-    with ctrl_c() as pressed, progress(setting.epochs, "epoch", first=begun.epoch, quiet=quiet) as line:
+    with stop_signals() as pressed, progress(setting.epochs, "epoch", first=begun.epoch, quiet=quiet) as line:
         line.note("compiling, or fetching from the cache")
         while now.epoch < setting.epochs:
             epoch, training, log = min(now.epoch + setting.log_every, setting.epochs), now.training, []

@@ -98,8 +98,8 @@ def measures(spec: EnvSpec, mode: Rollout, sampled: Rollout) -> dict[str, list[f
 
 def _env_steps(run: Run, epoch: int) -> int:
     """Environment steps behind an epoch; a zoo entry and a run without metrics only know the most there can be."""
-    logged = [row["env_steps"] for row in run.metrics() if row["epoch"] == epoch and "env_steps" in row]
-    return int(logged[-1]) if logged else epoch * run.config.schedule.collection
+    counts = run.counts(epoch)
+    return counts.env_steps if counts else epoch * run.config.schedule.collection
 
 
 def _env_steps_before(run: Run) -> int:

@@ -52,7 +52,9 @@ def prune(run: Run, out: Path) -> dict[str, Any]:
     with staging(out, out.parent) as folder:
         pruned = Run(folder, run.config)
         path = folder / "checkpoints" / f"epoch-{epoch:08d}.safetensors"
-        write_tree(path, {"learner": weights}, {"format": FORMAT, "epoch": str(epoch), "pruned": "yes"})
+        counts = run.counts(epoch)
+        about = {"format": FORMAT, "epoch": str(epoch), "pruned": "yes", "config": to_json(run.config)}
+        write_tree(path, {"learner": weights}, about | ({"counts": counts.to_text()} if counts else {}))
         write_atomic(folder / "config.json", to_json(run.config))
         for name in KEPT:
             if (run.path / name).is_file():
