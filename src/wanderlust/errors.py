@@ -1,7 +1,9 @@
 """The one exception a user is meant to see, checks that raise it, and lines on the side."""
 
 import contextlib
+import difflib
 import sys
+from collections.abc import Iterable
 
 LONGEST = 2000
 """Characters of a message: what a stranger's file may have put into it is cut off."""
@@ -49,3 +51,9 @@ def require_positive(name: str, value: float) -> None:
 def require_at_least(least: int, name: str, value: int) -> None:
     """Refuse counts that are too small."""
     require(value >= least, f"{name} is {value}; it must be at least {least}")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """What to put behind a message about an unknown word; nothing if no known one is near."""
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f" (did you mean {near[0]}?)" if near else ""

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, did_you_mean
 
 ALLOWED = "WANDERLUST_IMPORT"
 """Environment variable: modules that a configuration file may have imported, separated by commas."""
@@ -51,7 +51,10 @@ class Registry:
             place = name if ":" in name else self._places.get(name)
             if place is None:
                 known = ", ".join(self.names())
-                raise UserError(f"unknown {self.kind} {name!r}; known: {known}; or package.module:Name for your own")
+                near = did_you_mean(name, self.names())
+                raise UserError(
+                    f"unknown {self.kind} {name!r}{near}; known: {known}; or package.module:Name for your own"
+                )
             self._found[name] = self._import(place)
         return self._found[name]
 

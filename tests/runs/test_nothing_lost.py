@@ -17,7 +17,6 @@ from wanderlust import train
 from wanderlust.config import to_json
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
-from wanderlust.runs import files
 from wanderlust.runs.files import ArrayFile, staging, write_arrays
 from wanderlust.runs.loading import load
 from wanderlust.runs.metrics import Counts
@@ -241,19 +240,3 @@ def test_what_a_killed_start_left_is_cleared_by_the_next_one_and_what_is_in_use_
         Run.create(tmp_path / "run", tiny_config())
         assert busy.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".run.mine", "run"]
-
-
-def test_a_folder_that_only_takes_locks_on_files_is_locked_all_the_same(tmp_path, monkeypatch):
-    """As over NFS."""
-    real = files.fcntl.flock
-
-    def flock(handle, how):
-        if Path(f"/proc/self/fd/{handle}").is_dir():
-            raise OSError(9, "Bad file descriptor")
-        real(handle, how)
-
-    monkeypatch.setattr(files.fcntl, "flock", flock)
-    with files.locked(tmp_path), pytest.raises(BlockingIOError), files.locked(tmp_path):
-        pass
-    with files.locked(tmp_path):
-        pass

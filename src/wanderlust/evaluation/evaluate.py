@@ -74,6 +74,7 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
         "phi_last": phi_last,
         "phi_random": phi_random,
     }
+    run.check_ours()
     write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": run.config.skills.kind})
     write_json(run.evaluation / "evaluation.json", result)
     return result

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable
 
 from wanderlust.config import RunConfig, SkillConfig, Variant
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, did_you_mean
 from wanderlust.methods import Method, parse_method
 from wanderlust.recipes.edl import edl, exploring, smm_paper
 from wanderlust.recipes.fetch import FETCHES, fetch_fast, fetch_laptop, fetch_paper
@@ -55,7 +55,8 @@ def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig, bonus: s
     name, view = parse_method(method)
     known = known_recipes(env)
     if recipe not in known:
-        raise UserError(f"there is no recipe {recipe!r} for {env}; known: {', '.join(known)}")
+        near = did_you_mean(recipe, known)
+        raise UserError(f"there is no recipe {recipe!r} for {env}{near}; known: {', '.join(known)}")
     basis = RECIPES.get((recipe, env), functools.partial(fallback, env))
     method_class: type[Method] = METHODS.get(name)
     if method_class.usual_skills.unit_length and skills.kind == "continuous":

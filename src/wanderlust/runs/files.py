@@ -73,7 +73,9 @@ def staging(target: Path, inside: Path) -> Iterator[Path]:
                 dir=inside, prefix=f".{target.name}.", suffix=STAGED, ignore_cleanup_errors=True
             ) as name:
                 os.chmod(name, 0o755)
-                with locked(Path(name)):
+                with contextlib.ExitStack() as held:
+                    with contextlib.suppress(OSError):  # a file system without locks: nobody clears it away there
+                        held.enter_context(locked(Path(name)))
                     yield Path(name)
         finally:
             if made:
@@ -99,14 +101,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold a folder against other processes; `BlockingIOError` if one of them holds it. A killed one lets go."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError:  # over a network only a file can be locked, and only by one who may write to it
-            os.close(handle)
-            handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(handle)

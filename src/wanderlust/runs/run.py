@@ -6,6 +6,7 @@ RUN/metrics.jsonl      one line per `log_every` epochs, one value per seed
 RUN/checkpoints/       the whole training state, safetensors; the last two are kept
 RUN/evaluation/        evaluation.json, rollouts and figures
 RUN/broken/            environments that the NaN guard has stopped, for `wanderlust replay`
+RUN/writer.json        which process writes here, while one does (`writer.py`)
 
 A run may be pruned (`prune.py`): its checkpoint then holds what use needs of all seeds, and nothing else.
 An entry of the zoo is of one seed (`zoo.py`): what use needs in place of checkpoints, no metrics.
@@ -36,7 +37,6 @@ from wanderlust.runs.files import (
     ArrayFile,
     append_line,
     is_folder,
-    locked,
     read_text,
     refuse_links,
     set_aside,
@@ -46,6 +46,7 @@ from wanderlust.runs.files import (
 )
 from wanderlust.runs.metrics import Counts
 from wanderlust.runs.provenance import provenance, read_provenance
+from wanderlust.runs.writer import Writer, hold
 
 KEEP = 2
 """Checkpoints."""
@@ -61,6 +62,8 @@ class Run:
     """`zoo:NAME` if it is an entry of the zoo. The folder of an entry is never written to."""
     out: Path | None = None
     """Where results go, if not into the folder itself."""
+    writer: Writer | None = dataclasses.field(default=None, compare=False, repr=False)
+    """By what this process writes to the folder, while it holds it (`lock`)."""
 
     @staticmethod
     def create(path: Path | str, config: RunConfig, fill: Callable[["Run"], None] = lambda run: None) -> "Run":
@@ -105,17 +108,24 @@ class Run:
         return self.path / "broken"
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other processes from training the same run; clear away what a killed one left half-written."""
-        with contextlib.ExitStack() as held:
-            try:
-                held.enter_context(locked(self.path))
-            except BlockingIOError:
-                raise UserError(f"another process is training {self.path}; wait for it or stop it first") from None
+    def lock(self, claim: str = "") -> Iterator["Run"]:
+        """The run, held: no other process trains it meanwhile. What a killed one left half-written is cleared away.
+
+        From a process with the same `claim`, that of a sweep, the folder is taken over.
+        """
+        if self.writer is not None and self.writer.folder == self.path:
+            yield self
+            return
+        with hold(self.path, claim, self.writer) as writer:
             for folder in (self.path, self.path / "checkpoints", self.broken):
                 for leftover in folder.glob(".*.tmp"):
                     leftover.unlink()
-            yield
+            yield dataclasses.replace(self, writer=writer)
+
+    def check_ours(self) -> None:
+        """Refuse to write if this process held the folder and another one has taken it over."""
+        if self.writer is not None:
+            self.writer.check()
 
     def check_seed(self, seed: int) -> None:
         """Refuse a seed that is not there."""
@@ -126,6 +136,7 @@ class Run:
 
     def log(self, row: Mapping[str, Any], sync: bool = False) -> None:
         """Append a line to metrics.jsonl; `sync` has the disk keep it before this returns."""
+        self.check_ours()
         append_line(self.path / "metrics.jsonl", json.dumps(row), sync)
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -134,6 +145,7 @@ class Run:
 
     def rewind(self, epoch: int) -> None:
         """Forget the metrics of epochs after `epoch`: they will be trained, and written, again."""
+        self.check_ours()
         metrics.rewind(self.path / "metrics.jsonl", epoch)
 
     def counts(self, epoch: int) -> Counts | None:
@@ -152,6 +164,7 @@ class Run:
 
     def resumed(self) -> None:
         """Note in the provenance that the run is resumed, and where."""
+        self.check_ours()
         facts = self.provenance()
         if not facts:
             set_aside(self.path / "provenance.json")
@@ -174,6 +187,7 @@ class Run:
 
     def save(self, epoch: int, state: Any, counts: Counts | None = None) -> Path:
         """Write the whole training state and drop all but the newest checkpoints."""
+        self.check_ours()
         path = self.path / "checkpoints" / file_name(epoch)
         about = {"format": FORMAT, "epoch": str(epoch), "config": to_json(self.config)}
         write_tree(path, state, about | ({"counts": counts.to_text()} if counts else {}))
@@ -183,6 +197,7 @@ class Run:
 
     def drop_damaged(self, epoch: int) -> None:
         """Set aside the checkpoints after `epoch`, which `load` could not read: training writes them anew."""
+        self.check_ours()
         for newer in (path for found, path in self.checkpoints().items() if found > epoch):
             set_aside(newer)
 

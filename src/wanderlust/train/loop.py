@@ -48,8 +48,8 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
     It stops only between chunks of `log_every` epochs, so that a run that was stopped and one that was not compute
     the same thing; whatever the reason, a checkpoint is left behind. Before the first chunk it stops at once.
     """
-    with run.lock(), stop_signals() as stop, muted():
-        return _train(run, budget_seconds, stop, quiet)
+    with run.lock() as held, stop_signals() as stop, muted():
+        return _train(held, budget_seconds, stop, quiet)
 
 
 def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool) -> Outcome:
