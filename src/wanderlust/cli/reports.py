@@ -89,7 +89,15 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
 
 
 def _finished(run: Any) -> bool:
-    return max(run.checkpoints(), default=0) >= run.config.schedule.epochs
+    """Whether the last checkpoint there can be is there, and whole."""
+    from wanderlust.runs.files import ArrayFile
+
+    path = run.checkpoints().get(run.config.schedule.epochs)
+    try:
+        file = ArrayFile(path) if path else None
+        return file is not None and all(file.read(name) is not None for name in file.shapes())
+    except UserError:
+        return False
 
 
 def _evaluated(run: Any) -> bool:

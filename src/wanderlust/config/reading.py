@@ -71,6 +71,7 @@ def _merged(before: Any, value: Any) -> Any:
 
 NOT_OF_RECIPES = ("recipe", "seed", "seeds", "engine", "driver", "log_every", "look_every", "checkpoint_every")
 """Fields that do not decide what is learned from the same experience."""
+NO_RECIPE = "custom"
 LABELLED = 6
 """Fields that the label of a changed recipe names."""
 
@@ -80,7 +81,7 @@ def labelled(config: RunConfig, basis: RunConfig) -> RunConfig:
     recipe, _, earlier = basis.recipe.partition(CHANGED)
     ours, theirs = (flat(dataclasses.asdict(one)) for one in (config, basis))
     now = [name for name in ours if name not in NOT_OF_RECIPES and ours[name] != theirs.get(name)]
-    if not now or config.recipe != basis.recipe:
+    if not now or config.recipe != basis.recipe or recipe == NO_RECIPE:
         return config
     names = list(dict.fromkeys([*(earlier.split(", ") if earlier else []), *now]))
     more = [f"and {len(names) - LABELLED} more"] if len(names) > LABELLED else []
@@ -113,13 +114,19 @@ def _registered(kind: Any, data: Any, where: str, spot: str) -> Any:
         raise UserError(f"{where}: {spot}.name: {error}") from None
 
 
+def _field_names(kind: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+
+
 def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
     """Turn parsed JSON into `kind`, checking every key and type on the way."""
     spot = path or "the top level"
-    if isinstance(kind, types.UnionType):  # something, or nothing
-        if data is None:
+    if isinstance(kind, types.UnionType):  # something, or nothing; or one of several classes
+        members = typing.get_args(kind)
+        if data is None and types.NoneType in members:
             return None
-        kind = next(one for one in typing.get_args(kind) if one is not types.NoneType)
+        kinds = [one for one in members if one is not types.NoneType]
+        kind = next((one for one in kinds if isinstance(data, dict) and set(data) <= _field_names(one)), kinds[0])
     if kind in _REGISTRIES:
         kind = _registered(kind, data, where, spot)
     if dataclasses.is_dataclass(kind):

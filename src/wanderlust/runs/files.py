@@ -138,6 +138,14 @@ def refuse_links(folder: Path) -> None:
             raise UserError(f"{folder} has more than {MANY_FILES:,} folders in it: it is no run")
 
 
+def make_folder(folder: Path) -> bool:
+    """Make a folder, and say whether it was not there."""
+    with _explained(folder):
+        made = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        return made
+
+
 def check_writable(folder: Path) -> None:
     """Refuse a folder in which nothing can be written, before work is put into what should go there."""
     with _explained(folder):

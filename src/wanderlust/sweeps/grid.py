@@ -171,7 +171,7 @@ def _results_so_far(study: Study, shared: RunConfig, config: Facts) -> Facts:
             markdown(study, results, rows, {})
     except (ValueError, TypeError, KeyError, AttributeError):
         raise UserError(
-            f"{path} is damaged: it is no table of `reproduce {study.item}`; delete it to start anew"
+            f"{path} is damaged: it is no table of `reproduce {study.item}`; move it away to start anew"
         ) from None
     ours = flat(config)
     _refuse_other(f"{path} was made", dict.fromkeys(theirs) | ours, theirs)
@@ -183,8 +183,8 @@ def _refuse_other(what: str, ours: Facts, theirs: Facts) -> None:
     for key, value in ours.items():
         if theirs.get(key) != value:
             raise UserError(
-                f"{what} with {key} {theirs.get(key)}, not {value}; choose another --out folder, or delete it to "
-                "start anew"
+                f"{what} with {key} {theirs.get(key)}, not {value}; choose another --out folder, or move it "
+                "away to start anew"
             )
 
 
