@@ -474,7 +474,7 @@ def test_random_skills_are_drawn_as_discovery_drew_them():
     [
         (None, {"controller": "ppo"}, "ppo chooses discrete skills; these are continuous: use --controller sac"),
         (3, {"controller": "sac"}, "sac chooses continuous skills; these are discrete: use --controller ppo"),
-        (None, {"task": "ant-goal"}, "ant-goal is played in 'ant'; these skills are of 'point'"),
+        (None, {"task": "ant-goal"}, "ant-goal is a task of 'ant'; these skills are of 'point'"),
         (None, {"task": "go"}, "there is no task 'go'"),
         (None, {"controller": "luck"}, "--controller is 'luck'; it must be one of zero-shot, sac, ppo"),
         (None, {"controller": "mppi"}, "mppi plans over skill dynamics, which lsd does not learn; known: dads"),

@@ -194,7 +194,7 @@ def report_drive(
 
 
 def _interval(found: dict[str, Any]) -> str:
-    """A median with its interval; what is not known is more than was looked at."""
+    """A median with its interval; an unknown one is longer than the drive."""
     median, low, high = (f"{found[k]:,.0f}" if found[k] is not None else "" for k in ("median", "low", "high"))
     most = f"> {found['at_most']:,}"
     return f"{median or most} ({low or most} to {high or most})" if low else most

@@ -57,7 +57,7 @@ def check(request: Request, source: Run) -> None:
     if controller not in CONTROLLERS:
         raise UserError(f"--controller is {controller!r}; it must be one of {', '.join(CONTROLLERS)}")
     if task.env != config.env.name:
-        raise UserError(f"{task.name} is played in {task.env!r}; these skills are of {config.env.name!r}")
+        raise UserError(f"{task.name} is a task of {task.env!r}; these skills are of {config.env.name!r}")
     learns = "ppo" if discrete else "sac"
     if controller in LEARNING and controller != learns:
         kinds = ("discrete", "continuous") if discrete else ("continuous", "discrete")

@@ -194,15 +194,15 @@ def verdict(one: dict[str, Any]) -> str:
     """One line on the skills of a seed."""
     found = one["metrics"]
     share, median = found["reached_share"]["mean"], found["steps_between_unrecovered_falls"]["median"]
-    looked = found["steps_between_unrecovered_falls"]["at_most"]
-    stays = f"more than {looked:,}" if median is None else f"{median:,.0f}"
+    driven = found["steps_between_unrecovered_falls"]["at_most"]
+    stays = f"more than {driven:,}" if median is None else f"{median:,.0f}"
     words = f"{share:.0%} of the goals reached, {stays} steps between falls that it does not get up from"
-    if share >= GOOD_SHARE and ((median is None and looked >= GOOD_STEPS) or (median or 0) > GOOD_STEPS):
+    if share >= GOOD_SHARE and ((median is None and driven >= GOOD_STEPS) or (median or 0) > GOOD_STEPS):
         return f"Verdict: good to drive: {words}."
     weak = [
         *(["it misses too many goals"] if share < GOOD_SHARE else []),
         *(["it stays down too often"] if median is not None and median <= GOOD_STEPS else []),
-        *(["it was not driven for long enough to tell"] if median is None and looked < GOOD_STEPS else []),
+        *(["it was not driven for long enough to tell"] if median is None and driven < GOOD_STEPS else []),
     ]
     return f"Verdict: not good to drive yet, {' and '.join(weak)}: {words}."
 
@@ -219,7 +219,7 @@ def _recovered(event: Event) -> float | None:
 
 
 def _median(happened: ArrayLike) -> dict[str, Any]:
-    """Median steps to an event, from the start or the event before; None where it is longer than was looked."""
+    """Median steps to an event, from the start or the event before; None where it is longer than the drive."""
     steps = np.asarray(happened)
     per_body = [times_to(column) for column in steps.T]
     draw, medians = np.random.default_rng(0), []

@@ -1,6 +1,7 @@
 """Files that are either whole or not there."""
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import itertools
@@ -144,6 +145,33 @@ def make_folder(folder: Path) -> bool:
         made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         return made
+
+
+def put_in_place(folder: Path, target: Path) -> None:
+    """Move a finished folder to its place, in one step: whoever looks sees the one before, or the new one."""
+    if not target.exists():
+        folder.rename(target)
+        return
+    try:
+        _exchange(folder, target)
+    except OSError:  # a system that cannot: the one before comes back if something fails
+        aside = folder.with_name(f"{folder.name}.old")
+        target.rename(aside)
+        try:
+            folder.rename(target)
+        except OSError:
+            aside.rename(target)
+            raise
+        folder = aside
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Let two names change places (Linux)."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if rename is None or rename(here, os.fsencode(one), here, os.fsencode(other), exchange) != 0:
+        raise OSError(ctypes.get_errno(), "cannot exchange two names")
 
 
 def check_writable(folder: Path) -> None:

@@ -25,7 +25,7 @@ KEPT = ("provenance.json", "metrics.jsonl", "evaluation/evaluation.json", "evalu
 
 
 def prune(run: Run, out: Path) -> dict[str, Any]:
-    """Write the pruned form of a run to a new folder, and tell what is in it. The run stays as it is.
+    """Write the pruned form of a run to a new folder, and return what is in it. The run stays as it is.
 
     Whether half precision costs anything is measured where skills have been: a run that was not evaluated since its
     last checkpoint keeps full precision.

@@ -2,7 +2,6 @@
 
 import dataclasses
 import shlex
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from wanderlust.methods.skills import make_skills
 from wanderlust.report import plots
 from wanderlust.runs.card import ON_CARD, PROBES, best_seed, facts_of, render
 from wanderlust.runs.checkpoints import write_tree
-from wanderlust.runs.files import ArrayFile, read_object, staging, write_atomic, write_json
+from wanderlust.runs.files import ArrayFile, put_in_place, read_object, staging, write_atomic, write_json
 from wanderlust.runs.learned import load_stored, of_seed, represent, restored
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import FORMAT, NAME, zoo_folder
@@ -78,22 +77,8 @@ def publish(
         plots.draw_trajectories(run.results, folder / "trajectories.png", seed)
         write_atomic(folder / "card.md", render(facts, example_goals(run.config)))
         load_stored(Run(folder, config, entry=name), dataclasses.replace(parts, config=config))
-        _move(folder, zoo / name)
+        put_in_place(folder, zoo / name)
     return zoo / name, facts
-
-
-def _move(folder: Path, target: Path) -> None:
-    """Put a finished folder in its place; the one it replaces comes back if that fails."""
-    aside = folder.with_name(f"{folder.name}.old")
-    if target.exists():
-        target.rename(aside)
-    try:
-        folder.rename(target)
-    except OSError:
-        if aside.exists():
-            aside.rename(target)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _evaluation(run: Run) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool) -> O
             reason = _reason(epoch == total, stop(), left)
             looks = reason is not None or epoch % (config.log_every * config.look_every) == 0
             if looks:
-                what = f"playing {PROBE_EPISODES} random skills, and compiling that"
+                what = f"rolling out {PROBE_EPISODES} random skills, and compiling that"
                 skill_policy = train.skill_policy(parts, state.learner)
                 with nullcontext() if looked else _timed(line, what):
                     covered = [coverage(x[..., position], side) for x in np.asarray(probe(skill_policy).obs)]
