@@ -17,7 +17,8 @@ from wanderlust import train
 from wanderlust.config import to_json
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
-from wanderlust.runs.files import ArrayFile, staging, write_arrays
+from wanderlust.runs.files import ArrayFile, write_arrays
+from wanderlust.runs.folders import staging
 from wanderlust.runs.loading import load
 from wanderlust.runs.metrics import Counts
 from wanderlust.runs.run import Run

@@ -53,7 +53,8 @@ from wanderlust.envs.mjcf import muted
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.report.progress import progress
-from wanderlust.runs.files import locked, make_folder, write_arrays, write_json
+from wanderlust.runs.files import write_arrays, write_json
+from wanderlust.runs.folders import locked, make_folder
 from wanderlust.runs.learned import load_learner
 from wanderlust.runs.provenance import provenance
 from wanderlust.runs.run import Run

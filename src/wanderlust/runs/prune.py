@@ -15,7 +15,8 @@ from wanderlust import train
 from wanderlust.config import to_json
 from wanderlust.errors import UserError
 from wanderlust.runs.checkpoints import FORMAT, write_tree
-from wanderlust.runs.files import staging, write_atomic
+from wanderlust.runs.files import write_atomic
+from wanderlust.runs.folders import staging
 from wanderlust.runs.learned import load_stored
 from wanderlust.runs.publish import halved, visited_positions
 from wanderlust.runs.run import Run

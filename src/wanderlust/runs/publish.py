@@ -22,7 +22,8 @@ from wanderlust.methods.skills import make_skills
 from wanderlust.report import plots
 from wanderlust.runs.card import ON_CARD, PROBES, best_seed, facts_of, render
 from wanderlust.runs.checkpoints import write_tree
-from wanderlust.runs.files import ArrayFile, put_in_place, read_object, staging, write_atomic, write_json
+from wanderlust.runs.files import ArrayFile, read_object, write_atomic, write_json
+from wanderlust.runs.folders import put_in_place, staging
 from wanderlust.runs.learned import load_stored, of_seed, represent, restored
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import FORMAT, NAME, zoo_folder

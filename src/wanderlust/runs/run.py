@@ -33,17 +33,8 @@ from wanderlust.runs.checkpoints import (
     read_tree,
     write_tree,
 )
-from wanderlust.runs.files import (
-    ArrayFile,
-    append_line,
-    is_folder,
-    read_text,
-    refuse_links,
-    set_aside,
-    staging,
-    write_atomic,
-    write_json,
-)
+from wanderlust.runs.files import ArrayFile, append_line, is_folder, read_text, write_atomic, write_json
+from wanderlust.runs.folders import refuse_links, set_aside, staging
 from wanderlust.runs.metrics import Counts
 from wanderlust.runs.provenance import provenance, read_provenance
 from wanderlust.runs.writer import Writer, hold
