@@ -6,6 +6,8 @@ from pathlib import Path
 
 import jax
 
+from wanderlust.errors import UserError
+
 CONTROL_GROUP = Path("/sys/fs/cgroup")
 """Where Linux says what a container may use."""
 
@@ -18,6 +20,30 @@ def prepare(seeds: int = 1) -> None:
     if not getattr(jax.config, "jax_compilation_cache_dir", None):
         jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "xla"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+_first_process: list[int] = []
+"""The process that has first computed here: memory of a fork has it from its parent."""
+
+
+def note_process() -> None:
+    """Remember which process this is, if it is the first to ask."""
+    if not _first_process:
+        _first_process.append(os.getpid())
+
+
+def refuse_fork() -> None:
+    """Refuse to compute in a process that was forked from one that has: JAX's threads are not there, and it would wait.
+
+    What begins to compute calls this.
+    """
+    note_process()
+    if _first_process[0] != os.getpid():
+        raise UserError(
+            "this process was forked from one that uses JAX already, and would wait for ever: start it with the method "
+            "spawn or forkserver, e.g. multiprocessing.get_context('spawn'), or for gymnasium.make_vec "
+            "vector_kwargs={'context': 'spawn'}"
+        )
 
 
 def cores() -> int:

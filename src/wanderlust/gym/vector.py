@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode
 from jaxtyping import Array, Key
 from numpy.typing import NDArray
@@ -54,6 +55,16 @@ class WorldVectorEnv(EpisodicVectorEnv):
         """
         if not isinstance(env, str) or env not in WORLDS:
             raise _not_mujoco(env)
+        EzPickle.__init__(
+            self,
+            env,
+            num_envs,
+            threads=threads,
+            episode_length=episode_length,
+            solver=solver,
+            cone=cone,
+            autoreset_mode=autoreset_mode,
+        )
         kind = WORLDS.get(env)
         asked = {"episode_length": episode_length, "solver": solver, "cone": cone}
         given = {name: value for name, value in asked.items() if value is not None}

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from wanderlust.config import RunConfig, flat, from_json, to_json
-from wanderlust.errors import DamagedError, UserError, notice
+from wanderlust.errors import DamagedError, UserError, is_count, notice, require
 from wanderlust.runs import metrics
 from wanderlust.runs.checkpoints import (
     FORMAT,
@@ -72,6 +72,7 @@ class Run:
     @staticmethod
     def open(path: Path | str) -> "Run":
         """Read the folder of a run."""
+        require(isinstance(path, str | Path), f"a run is the path of a folder, not {path!r}")
         path = Path(path)
         if not is_folder(path):
             raise UserError(f"there is no run folder {path}; `wanderlust discover` makes one and says where")
@@ -120,8 +121,8 @@ class Run:
 
     def check_seed(self, seed: int) -> None:
         """Refuse a seed that is not there."""
-        if not 0 <= seed < self.config.seeds:
-            raise UserError(f"{self} has no seed {seed}; it has {self.config.seeds}, counted from 0")
+        if not is_count(seed) or not 0 <= seed < self.config.seeds:
+            raise UserError(f"{self} has no seed {seed!r}; it has {self.config.seeds}, counted from 0")
 
     # --- metrics and provenance --------------------------------------------------------------------------------
 
