@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wanderlust.gym.vector import make_vec
     from wanderlust.runs.loading import Skills, load
     from wanderlust.runs.run import Run
+    from wanderlust.sweeps.front import sweep
 
 __all__ = [
     "Run",
@@ -37,6 +38,7 @@ __all__ = [
     "normalise",
     "register_method",
     "register_world",
+    "sweep",
 ]
 
 __version__ = "0.1.0"
@@ -50,6 +52,7 @@ _HOMES = {
     "load": "wanderlust.runs.loading",
     "make_vec": "wanderlust.gym.vector",
     "normalise": "wanderlust.api",
+    "sweep": "wanderlust.sweeps.front",
 }
 """Imported when first used: they import JAX, and `--help` does not wait for it."""
 

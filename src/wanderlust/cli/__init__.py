@@ -20,6 +20,7 @@ from wanderlust.cli.process import lasting_output, stoppable
 from wanderlust.cli.reports import EXIT_BROKEN, EXIT_INTERRUPTED, EXIT_USER_ERROR
 from wanderlust.cli.skills import Discover, Evaluate, Export, List, Prune, Publish, ReplayStep
 from wanderlust.cli.studies import ITEMS, Bench, Reproduce
+from wanderlust.cli.sweeps import Sweep
 from wanderlust.errors import UserError, did_you_mean
 
 COMMANDS: dict[str, Any] = {
@@ -34,6 +35,7 @@ COMMANDS: dict[str, Any] = {
     "publish": Publish,
     "prune": Prune,
     "replay": ReplayStep,
+    "sweep": Sweep,
     "reproduce": Reproduce,
     "bench": Bench,
     "list": List,

@@ -26,7 +26,7 @@ Count = Annotated[int, Bound(lambda x: x >= 1, "at least 1")]
 CountOrZero = Annotated[int, Bound(lambda x: x >= 0, "0 or larger")]
 Widths = Annotated[
     tuple[int, ...],
-    Bound(lambda x: len(x) >= 1 and all(w >= 1 for w in x), "one or more layer widths of at least 1"),
+    Bound(lambda x: 1 <= len(x) <= 64 and all(w >= 1 for w in x), "one to 64 layer widths of at least 1"),
 ]
 
 

@@ -68,13 +68,13 @@ def set_aside(path: Path) -> None:
     """Give a damaged file another name, so that one can be written in its place and nothing is lost."""
     if os.path.lexists(path):
         with explained(path):
-            os.replace(path, free_name(path, ".damaged"))
+            os.replace(path, free_name(path.with_name(f"{path.name}.damaged")))
 
 
-def free_name(path: Path, suffix: str) -> Path:
-    """A name beside a file's that is not taken: with the suffix, and a number if need be."""
-    names = (path.with_name(f"{path.name}{suffix}{n or ''}") for n in itertools.count())
-    return next(name for name in names if not os.path.lexists(name))
+def free_name(path: Path) -> Path:
+    """A file's name if it is not taken, else one with a number: bench.json, bench-2.json."""
+    others = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in itertools.count(2))
+    return next(name for name in itertools.chain([path], others) if not os.path.lexists(name))
 
 
 MANY_FILES = 100_000

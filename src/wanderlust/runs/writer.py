@@ -24,6 +24,10 @@ WAIT = 0.1
 """Seconds between two looks whether the process before has let go."""
 
 
+class HeldError(UserError):
+    """Another process writes to the folder."""
+
+
 class TakenOverError(UserError):
     """Another process has taken over the folder that this one was writing to."""
 
@@ -54,7 +58,7 @@ def hold(folder: Path, claim: str = "", around: Writer | None = None) -> Iterato
         free, other = _locked(handle), _named(folder)
         if not free and not (claim and other.get("claim") == claim):
             who = f" (process {other['pid']} on {other['host']})" if {"pid", "host"} <= set(other) else ""
-            raise UserError(f"another process is training {folder}{who}; wait for it or stop it first")
+            raise HeldError(f"another process is training {folder}{who}; wait for it or stop it first")
         about = {"attempt": writer.attempt, "claim": claim, "host": socket.gethostname(), "pid": os.getpid()}
         write_json(folder / WRITER, about)
         while not free:
@@ -66,6 +70,15 @@ def hold(folder: Path, claim: str = "", around: Writer | None = None) -> Iterato
     finally:
         if _named(folder).get("attempt") == writer.attempt:
             (folder / WRITER).unlink(missing_ok=True)
+        os.close(handle)
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a process writes to a folder, as far as the locks of its file system tell."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        return not _locked(handle)
+    finally:
         os.close(handle)
 
 
