@@ -90,7 +90,9 @@ def _keep_another(run: Run, result: dict[str, Any]) -> None:
     except UserError:
         return
     epoch, episodes = (there.get(name) for name in ("epoch", "episodes"))
-    if not (is_count(epoch) and is_count(episodes)) or (epoch, episodes) == (result["epoch"], result["episodes"]):
+    if not (is_count(epoch) and is_count(episodes) and max(epoch, episodes) < 10**9):  # type: ignore[type-var,operator]
+        return
+    if (epoch, episodes) == (result["epoch"], result["episodes"]):
         return
     folder = run.evaluation / f"epoch-{epoch:08d}-{episodes}-episodes"
     make_folder(folder)
