@@ -21,6 +21,7 @@ from wanderlust.cli.reports import EXIT_BROKEN, EXIT_INTERRUPTED, EXIT_USER_ERRO
 from wanderlust.cli.skills import Discover, Evaluate, Export, List, Prune, Publish, ReplayStep
 from wanderlust.cli.studies import ITEMS, Bench, Reproduce
 from wanderlust.cli.sweeps import Sweep
+from wanderlust.cli.video import Video
 from wanderlust.errors import UserError, did_you_mean
 
 COMMANDS: dict[str, Any] = {
@@ -30,6 +31,7 @@ COMMANDS: dict[str, Any] = {
     "downstream": Downstream,
     "compare": Compare,
     "report": Report,
+    "video": Video,
     "explore": Explore,
     "export": Export,
     "publish": Publish,

@@ -50,7 +50,7 @@ def result_folder(source: Run, task: str, controller: str) -> Path:
     return source.results / "downstream" / f"{task}-{controller}"
 
 
-def check(request: Request, source: Run) -> None:
+def check_request(request: Request, source: Run) -> None:
     """Refuse what does not go together, in one line."""
     task, controller, config = request.task, request.controller, source.config
     method, discrete = make_method(config.method, make_skills(config.skills)), config.skills.kind == "discrete"

@@ -39,8 +39,8 @@ from wanderlust.downstream.request import (
     RESULT,
     TRAINING,
     Request,
-    check,
     check_free,
+    check_request,
     clear,
     result_folder,
     usual_seeds,
@@ -109,7 +109,7 @@ def solve(
     request = Request(
         made, controller, recipe, seed, seeds, epochs, worlds, hold, episodes, measure_only, resume, replace
     )
-    check(request, source)
+    check_request(request, source)
     folder = result_folder(source, made.name, controller)
     check_free(request, folder)
     with held(folder):

@@ -69,8 +69,10 @@ class Controls(NamedTuple):
 
     @classmethod
     def of_model(cls, model: mujoco.MjModel) -> "Controls":
-        """The model's control ranges; [-1, 1] where it sets none."""
-        low, high = np.where(model.actuator_ctrllimited[:, None], model.actuator_ctrlrange, (-1.0, 1.0)).T.copy()
+        """The model's control ranges; where it sets none, [-1, 1], and [0, 1] for muscles."""
+        muscle = model.actuator_dyntype == int(mujoco.mjtDyn.mjDYN_MUSCLE)
+        usual = np.where(muscle[:, None], (0.0, 1.0), (-1.0, 1.0))
+        low, high = np.where(model.actuator_ctrllimited[:, None], model.actuator_ctrlrange, usual).T.copy()
         return cls(low, 0.5 * (high - low))
 
     def of_worlds(self, count: int) -> "Controls":

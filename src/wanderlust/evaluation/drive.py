@@ -82,7 +82,7 @@ def evaluate_drive(
         event = drive(of_seed(learned, which), pace, jax.random.split(jax.random.key(seed), steps + 2))
         parts.engine.check()
         facts = {"radius": round(pace.radius, 4), "speed": round(pace.speed, 5), "steps_per_goal": pace.steps(RANGE)}
-        seeds.append({"seed": run.config.seed + which, **facts, "metrics": measures(event)})
+        seeds.append({"seed": run.config.seed + which, **facts, "metrics": drive_measures(event)})
     result = {
         "name": run.config.name,
         "run": str(run),
@@ -170,7 +170,7 @@ def random_goals(key: Key[Array, ""], count: int, dims: int) -> Float[Array, "co
 # --- from events to measures -----------------------------------------------------------------------------------------
 
 
-def measures(event: Event) -> dict[str, Any]:
+def drive_measures(event: Event) -> dict[str, Any]:
     """Of events [steps, bodies]: shares and rates with 95% intervals over bodies, and medians of times to an event."""
     steps = len(event.reached)
     goals = np.maximum(1, (event.reached | event.missed).sum(axis=0))
@@ -190,7 +190,7 @@ GOOD_SHARE, GOOD_STEPS = 0.9, 5_000
 """Of goals reached, and between falls that are not recovered from: what the verdict calls good to drive."""
 
 
-def verdict(one: dict[str, Any]) -> str:
+def drive_verdict(one: dict[str, Any]) -> str:
     """One line on the skills of a seed."""
     found = one["metrics"]
     share, median = found["reached_share"]["mean"], found["steps_between_unrecovered_falls"]["median"]

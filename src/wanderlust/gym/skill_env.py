@@ -46,7 +46,7 @@ class SkillVectorEnv(OptionVectorEnv):
             threads: how many threads step the bodies; all cores if not given. Results do not depend on it.
             autoreset_mode: as in `wanderlust.make_vec`.
         """
-        if not isinstance(skills, Skills):
+        if not hasattr(skills, "spec"):
             raise UserError(f"skills is {skills!r}; it must be what wanderlust.load gives")
         EzPickle.__init__(self, skills, task, num_envs, hold=hold, threads=threads, autoreset_mode=autoreset_mode)
         made = make_task(task) if isinstance(task, str) else task

@@ -9,6 +9,7 @@ from typing import Any
 from wanderlust.config import flat
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import MEASURES, summarise
+from wanderlust.runs.card import markdown_table
 from wanderlust.runs.files import bounded, read_object
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import LARGEST_TEXT
@@ -218,11 +219,6 @@ def markdown(runs: Sequence[RunRecord]) -> str:
     for title, table in both:
         rows = [[key, *cells] for key, cells in table.items()]
         lines += [f"## {title}", ""]
-        lines += _table([head, *rows]) if rows else ["Nothing: the configurations are the same."]
+        lines += markdown_table(head, rows) if rows else ["Nothing: the configurations are the same."]
         lines.append("")
     return "\n".join([*lines, *notes(runs)]) + "\n"
-
-
-def _table(rows: list[list[str]]) -> list[str]:
-    safe = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in rows]
-    return [f"| {' | '.join(row)} |" for row in (safe[0], ["---"] * len(safe[0]), *safe[1:])]

@@ -16,6 +16,7 @@ from wanderlust.envs import World
 from wanderlust.envs.devices import refuse_fork
 from wanderlust.envs.spec import EnvSpec
 from wanderlust.errors import UserError, is_count
+from wanderlust.methods.skills import spread
 from wanderlust.runs.learned import Learned, choose_skill, load_learner, of_seed, represent
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import open_run
@@ -76,6 +77,12 @@ class Skills:
         if not is_count(n) or not 1 <= n <= most:
             raise UserError(f"cannot sample {n!r} skills; ask for a whole number from 1 to {most:,}")
         return np.asarray(jax.vmap(self._parts.skills.sample)(jax.random.split(jax.random.key(_seed(seed)), n)))
+
+    def spread(self, n: int = 9, seed: int = 0) -> NDArray[np.float32]:
+        """Skills to show: all discrete ones; else `n` directions all around, or of random skills the most different."""
+        if n < 1:
+            raise UserError(f"cannot spread {n} skills; ask for at least 1")
+        return np.asarray(spread(self._parts.skills, n, jax.random.key(seed)))
 
     def nearest(self, z: ArrayLike) -> NDArray[np.float32]:
         """The skills nearest to any vectors `z`: of length 1 where all skills are, one-hot rows for discrete ones."""

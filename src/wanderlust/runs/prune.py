@@ -15,11 +15,10 @@ from wanderlust import train
 from wanderlust.config import to_json
 from wanderlust.errors import UserError
 from wanderlust.runs.checkpoints import FORMAT, write_tree
-from wanderlust.runs.files import write_atomic
 from wanderlust.runs.folders import staging
 from wanderlust.runs.learned import load_stored
 from wanderlust.runs.publish import halved, visited_positions
-from wanderlust.runs.run import Run
+from wanderlust.runs.run import Run, write_config
 
 KEPT = ("provenance.json", "metrics.jsonl", "evaluation/evaluation.json", "evaluation/rollouts.safetensors")
 """Beside the configuration and the checkpoint, as far as they are there."""
@@ -56,7 +55,7 @@ def prune(run: Run, out: Path) -> dict[str, Any]:
         counts = run.counts(epoch)
         about = {"format": FORMAT, "epoch": str(epoch), "pruned": "yes", "config": to_json(run.config)}
         write_tree(path, {"learner": weights}, about | ({"counts": counts.to_text()} if counts else {}))
-        write_atomic(folder / "config.json", to_json(run.config))
+        write_config(folder, run.config)
         for name in KEPT:
             if (run.path / name).is_file():
                 (folder / name).parent.mkdir(exist_ok=True)

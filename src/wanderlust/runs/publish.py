@@ -13,7 +13,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from wanderlust import train
-from wanderlust.config import RunConfig, to_json
+from wanderlust.config import RunConfig
 from wanderlust.envs import make_world
 from wanderlust.envs.worlds.body import Body
 from wanderlust.errors import UserError
@@ -26,7 +26,7 @@ from wanderlust.runs.files import write_atomic, write_json
 from wanderlust.runs.folders import put_in_place, staging
 from wanderlust.runs.learned import load_stored, of_seed, represent, restored
 from wanderlust.runs.measured import open_rollouts, read_evaluation
-from wanderlust.runs.run import Run
+from wanderlust.runs.run import Run, write_config
 from wanderlust.runs.zoo import FORMAT, NAME, zoo_folder
 
 
@@ -68,7 +68,7 @@ def publish(
     with staging(zoo / name, zoo) as folder:
         skills = folder / "skills.safetensors"
         write_tree(skills, weights, {"format": FORMAT, "epoch": str(epoch)})
-        write_atomic(folder / "config.json", to_json(config))
+        write_config(folder, config)
         facts |= {
             "stored": {part: str(jax.tree.leaves(tree)[0].dtype) for part, tree in weights.items()},
             "parameters": sum(x.size for x in jax.tree.leaves(weights)),

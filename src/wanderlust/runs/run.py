@@ -1,6 +1,7 @@
 """A run on disk: a folder with its configuration, provenance, metrics, checkpoints and evaluation.
 
 RUN/config.json        what was asked for: with the seed, all that decides the outcome
+RUN/model/             the model with all its files, if the environment was made from one (`env.model`)
 RUN/provenance.json    where it ran: commit, versions, device, precision, commands
 RUN/metrics.jsonl      one line per `log_every` epochs, one value per seed
 RUN/checkpoints/       the whole training state, safetensors; the last two are kept
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from wanderlust.config import RunConfig, flat, from_json, to_json
+from wanderlust.envs import make_world
 from wanderlust.errors import DamagedError, UserError, is_count, notice, require
 from wanderlust.runs import metrics
 from wanderlust.runs.checkpoints import (
@@ -41,6 +43,21 @@ from wanderlust.runs.writer import Writer, hold
 
 KEEP = 2
 """Checkpoints."""
+
+
+def write_config(folder: Path, config: RunConfig) -> None:
+    """Write config.json, and beside it what else the environment needs."""
+    files: Callable[[], Mapping[str, bytes]] = getattr(make_world(config.env), "files", dict)
+    for name, data in files().items():
+        write_atomic(folder / name, data)
+    write_atomic(folder / "config.json", to_json(config))
+
+
+def read_config(path: Path, what: str) -> RunConfig:
+    """Read a config.json; what lies beside it for its environment is found."""
+    config = from_json(RunConfig, read_text(path, what), str(path))
+    config.env.find_files(path.parent)
+    return config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +80,7 @@ class Run:
         if os.path.lexists(path):
             raise UserError(f"{path} already exists; choose another --out, or continue it with --resume {path}")
         with staging(path, path.parent) as folder:
-            write_atomic(folder / "config.json", to_json(config))
+            write_config(folder, config)
             write_json(folder / "provenance.json", provenance(config))
             fill(Run(folder, config))
             folder.rename(path)
@@ -77,8 +94,7 @@ class Run:
         if not is_folder(path):
             raise UserError(f"there is no run folder {path}; `wanderlust discover` makes one and says where")
         refuse_links(path)
-        where = path / "config.json"
-        return Run(path, from_json(RunConfig, read_text(where, "the run's configuration"), str(where)))
+        return Run(path, read_config(path / "config.json", "the run's configuration"))
 
     def __str__(self) -> str:
         """What messages call it."""
