@@ -16,8 +16,8 @@ from wanderlust import train
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.evaluation.metrics import coverage
 from wanderlust.rl.nets import normalise
+from wanderlust.runs import folders, zoo
 from wanderlust.runs import publish as publishing
-from wanderlust.runs import zoo
 from wanderlust.runs.card import without_folders
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.runs.learned import load_learner
@@ -445,10 +445,14 @@ def test_an_entry_appears_whole_or_not_at_all(here, ant, monkeypatch):
             raise OSError(5, "broken")
         return real(self, target)
 
+    def cannot(*_):
+        raise OSError(38, "not here")
+
     monkeypatch.setattr(Path, "rename", fails)
-    assert "broken" in one_line(publish, trained(discrete=4), "ant", zoo=here / "zoo", replace=True)
-    assert tree(here / "zoo") == before
-    monkeypatch.setattr(Path, "rename", real)
+    with monkeypatch.context() as patch:  # where two names cannot change places in one step
+        patch.setattr(folders, "_exchange", cannot)
+        assert "broken" in one_line(publish, trained(discrete=4), "ant", zoo=here / "zoo", replace=True)
+        assert tree(here / "zoo") == before
     publish(trained(discrete=4), "ant", zoo=here / "zoo", replace=True)
     assert open_run("zoo:ant").config == trained(discrete=4).config
     assert [path.name for path in (here / "zoo").iterdir()] == ["ant"]

@@ -17,7 +17,7 @@ from wanderlust.envs.devices import refuse_fork
 from wanderlust.envs.spec import EnvSpec
 from wanderlust.errors import UserError, is_count
 from wanderlust.methods.skills import spread
-from wanderlust.runs.learned import Learned, choose_skill, load_learner, of_seed, represent
+from wanderlust.runs.learned import Learned, choose_skill, load_learner, needed, of_seed, represent, restored
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import open_run
 
@@ -45,11 +45,12 @@ class Skills:
 
     def __getstate__(self) -> dict[str, Any]:
         """For processes that are handed skills: the configuration, and what was learned."""
-        return {"config": self._parts.config, "learned": jax.device_get(self._learned)}
+        return {"config": self._parts.config, "learned": jax.device_get(jax.tree.leaves(self._learned))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        learned = jax.tree.map(jnp.asarray, state["learned"])
-        Skills.__init__(self, train.assemble(state["config"]), learned)
+        parts = train.assemble(state["config"])
+        form = jax.eval_shape(lambda: restored(parts, needed(parts, train.init_seed(parts, jax.random.key(0)).learner)))
+        Skills.__init__(self, parts, jax.tree.unflatten(jax.tree.structure(form), map(jnp.asarray, state["learned"])))
 
     @property
     def spec(self) -> EnvSpec:
