@@ -12,6 +12,7 @@ from rich.console import Console
 
 from wanderlust import __version__
 from wanderlust.cli.comparisons import Compare, Report
+from wanderlust.cli.doctor import Doctor
 from wanderlust.cli.explore import Explore
 from wanderlust.cli.flags import COMPLETION, flag_names, one_of, with_flags
 from wanderlust.cli.goals import Downstream, ReachGoals
@@ -41,6 +42,7 @@ COMMANDS: dict[str, Any] = {
     "reproduce": Reproduce,
     "bench": Bench,
     "list": List,
+    "doctor": Doctor,
 }
 ABOUT = """Unsupervised skill discovery for simulated bodies. Start with: wanderlust discover
 
