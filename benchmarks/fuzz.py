@@ -161,12 +161,15 @@ def readers(folder: Path) -> dict[str, tuple[bytes, Callable[[bytes, random.Rand
         file = open_rollouts(path.parent, 1)
         return [file.read(name) for name in file.shapes()]
 
+    def configuration(path: Path) -> Any:
+        return from_json(RunConfig, path.read_bytes().decode(errors="replace"), "config")
+
     results = run.path / "downstream" / "point-goal-sac"
     good = {
         "config.json": (
             run.path / "config.json",
             change_text,
-            lambda path: from_json(RunConfig, _text(path), "config"),
+            configuration,
         ),
         "run/config.json": (run.path / "config.json", change_text, lambda path: Run.open(path.parent)),
         "provenance.json": (run.path / "provenance.json", change_text, read_provenance),

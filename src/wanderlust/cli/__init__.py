@@ -16,6 +16,7 @@ from wanderlust.cli.doctor import Doctor
 from wanderlust.cli.explore import Explore
 from wanderlust.cli.flags import COMPLETION, flag_names, one_of, with_flags
 from wanderlust.cli.goals import Downstream, ReachGoals
+from wanderlust.cli.inspect import Inspect
 from wanderlust.cli.numbers import NUMBERS
 from wanderlust.cli.process import lasting_output, stoppable
 from wanderlust.cli.reports import EXIT_BROKEN, EXIT_INTERRUPTED, EXIT_USER_ERROR
@@ -34,6 +35,7 @@ COMMANDS: dict[str, Any] = {
     "report": Report,
     "video": Video,
     "explore": Explore,
+    "inspect": Inspect,
     "export": Export,
     "publish": Publish,
     "prune": Prune,

@@ -24,7 +24,7 @@ from wanderlust.runs.metrics import Counts
 from wanderlust.runs.run import Run
 from wanderlust.train import memory
 from wanderlust.train.guard import stop_if_broken
-from wanderlust.train.state import restore
+from wanderlust.train.state import fresh_episodes, restore
 from wanderlust.train.stopping import Stop, stop_signals
 
 PROBE_EPISODES = 200
@@ -69,11 +69,13 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool) -> O
     steps, trained = before.env_steps, before.train_seconds
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
-    position, side = list(parts.world.spec.groups["position"]), parts.world.spec.bin
+    spec = parts.world.spec
     looked = False
     covered: list[int] = next((row["coverage"] for row in reversed(run.metrics()) if "coverage" in row), [])
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
+        if epoch > 0 and parts.engine.stateful:
+            _say(line, "the environments begin fresh episodes: not to the bit what an uninterrupted run would compute")
         state = _prepare(line, parts, advance, state)
         stop.at_once = False
         line.since = time.monotonic()
@@ -93,12 +95,16 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool) -> O
                 what = f"rolling out {PROBE_EPISODES} random skills, and compiling that"
                 skill_policy = train.skill_policy(parts, state.learner)
                 with nullcontext() if looked else _timed(line, what):
-                    covered = [coverage(x[..., position], side) for x in np.asarray(probe(skill_policy).obs)]
+                    covered = [coverage(spec.place(x), spec.bin) for x in np.asarray(probe(skill_policy).obs)]
                 parts.engine.check()
                 looked = True
             steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
             now = Counts(steps, round(before.seconds + time.monotonic() - began, 3), round(trained, 3))
             row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if looks else {})}
+            if parts.engine.stateful:
+                row["restarts"] = parts.engine.restarts
+                for text in parts.engine.news():
+                    _say(line, text)
             saves = reason is not None or epoch % config.checkpoint_every == 0
             run.log({**row, "train_seconds": now.train_seconds, "seconds": now.seconds}, sync=saves)
             _show(line, row, covered, count / max(seconds, 1e-9), left)
@@ -134,7 +140,8 @@ def last_state(run: Run, parts: train.Setup) -> tuple[int, train.TrainState]:
         refuse_to_begin_again(run, run.provenance().get("began_with") is not None)
         return 0, train.init(parts)
     epoch, saved = run.load(train.saved_form(parts))
-    return epoch, restore(parts, saved)
+    state = restore(parts, saved)
+    return epoch, state._replace(worlds=fresh_episodes(parts, state.key)) if parts.engine.stateful else state
 
 
 def refuse_to_begin_again(run: Run, had_one: bool = False) -> None:
@@ -167,6 +174,8 @@ def _prepare(line: Progress, parts: train.Setup, advance: train.Driver, state: t
 
     The time that takes is kept apart, and the compiler says how much memory the program needs.
     """
+    for text in getattr(parts.world, "notes", ()):
+        _say(line, f"{parts.config.env.name}: {text}")
     _say(line, describe_engine(parts.config.env, parts.config.engine, "as configured"))  # by a recipe, a file, a flag
     if isinstance(parts.engine, WarpEngine):
         with _timed(line, "loading the physics kernels (a minute the first time on this machine)"):
@@ -215,7 +224,7 @@ def resolve_engine(config: RunConfig, driver_follows: bool = True) -> RunConfig:
     """The same run with the engine that `auto` stands for here, and the driver that suits it."""
     devices.prepare(config.seeds)
     engine, _ = choose_engine(make_world(config.env), config.engine)
-    driver = config.driver if not driver_follows else "split" if engine == "c" else "fused"
+    driver = config.driver if not driver_follows else "split" if engine in ("c", "gymnasium") else "fused"
     return dataclasses.replace(config, engine=engine, driver=driver)
 
 
