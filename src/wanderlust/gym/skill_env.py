@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
@@ -48,6 +49,9 @@ class SkillVectorEnv(OptionVectorEnv):
             threads: how many threads step the bodies; all cores if not given. Results do not depend on it.
             autoreset_mode: as in `wanderlust.make_vec`.
         """
+        if not hasattr(skills, "spec"):
+            raise UserError(f"skills is {skills!r}; it must be what wanderlust.load gives")
+        EzPickle.__init__(self, skills, task, num_envs, hold=hold, threads=threads, autoreset_mode=autoreset_mode)
         made, world = _task_and_world(skills, task)
         if skills.spec.name != made.env:
             raise UserError(f"{made.name} is a task of {made.env!r}; these skills are of {skills.spec.name!r}")
@@ -78,6 +82,7 @@ class SkillEnv(SingleTaskEnv):
     """One world of a task whose actions are skills; `SkillVectorEnv` says what they are."""
 
     def __init__(self, skills: Skills, task: str | Task[Any] | World, hold: int = 25) -> None:
+        EzPickle.__init__(self, skills, task, hold)
         self.skills = skills
         super().__init__(SkillVectorEnv(skills, task, 1, hold=hold, threads=1, autoreset_mode=AutoresetMode.DISABLED))
 
