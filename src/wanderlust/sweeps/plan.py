@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from wanderlust.api import configure
 from wanderlust.config import RunConfig, flat
-from wanderlust.errors import UserError, did_you_mean
+from wanderlust.errors import MistakesError, UserError, did_you_mean
 from wanderlust.runs.files import read_text
 from wanderlust.sweeps.standing import opened
 
@@ -117,7 +117,7 @@ def read_plan(grid: Path | str | Mapping[str, Any], out: Path | str | None = Non
 
 def _refuse(where: str, mistakes: list[str]) -> None:
     if mistakes:
-        raise UserError("\n".join(f"{where}: {mistake}" for mistake in dict.fromkeys(mistakes)))
+        raise MistakesError(f"{where}: {mistake}" for mistake in dict.fromkeys(mistakes))
 
 
 # --- what may be written ------------------------------------------------------------------------------------------
