@@ -333,5 +333,5 @@ def test_a_world_serves_make_vec_and_discover(tmp_path):
     from wanderlust.api import configure
 
     assert configure(world).env is world.config
-    with pytest.raises(UserError, match="it must be a name, the path of a model file, or a world"):
+    with pytest.raises(UserError, match="env is 3; it must be a name"):
         configure(3)
