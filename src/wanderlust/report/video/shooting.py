@@ -57,6 +57,8 @@ class Take:
     """Simulated, of a step."""
     marks: Callable[[int, int], Sequence[Mark]] = nothing
     """(step, body) -> what is on the floor."""
+    words: Callable[[int, int], str] | None = None
+    """(step, body) -> the line below its name; by default how far it has come."""
     goals: Sequence[Mark] = ()
     """All that is ever on the floor, for films from above."""
 
@@ -164,6 +166,8 @@ class Shoot:
 
     def said(self, step: int, body: int) -> str:
         """Below a name: how far it has come, and whether the episode is over."""
+        if self.take.words is not None:
+            return self.take.words(step, body)
         over = "" if self.take.alive[step, body] else "  over"
         return f"{self._far(self.away[step, body])}{over}"
 
