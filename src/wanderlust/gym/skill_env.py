@@ -34,6 +34,7 @@ class SkillVectorEnv(OptionVectorEnv):
         hold: int = 25,
         threads: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
     ) -> None:
         """Begin with `reset`.
 
@@ -44,6 +45,7 @@ class SkillVectorEnv(OptionVectorEnv):
             hold: control steps that a skill acts before the next action.
             threads: how many threads step the bodies; all cores if not given. Results do not depend on it.
             autoreset_mode: as in `wanderlust.make_vec`.
+            render_mode: as in `wanderlust.make_vec`; a picture shows where a skill has led.
         """
         made = make_task(task) if isinstance(task, str) else task
         if skills.spec.name != made.env:
@@ -54,7 +56,7 @@ class SkillVectorEnv(OptionVectorEnv):
         action: Space[Any] = Discrete(skills.skill_dim)
         if not skills.discrete:
             action = Box(-LARGEST_SKILL, LARGEST_SKILL, (skills.skill_dim,), np.float32)
-        super().__init__(made, skills.world, num_envs, threads, autoreset_mode, action, hold)
+        super().__init__(made, skills.world, num_envs, threads, autoreset_mode, action, hold, render_mode)
 
     def _step_worlds(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> VectorStep:
         if self._skills.discrete:
@@ -74,6 +76,7 @@ class SkillVectorEnv(OptionVectorEnv):
 class SkillEnv(SingleTaskEnv):
     """One world of a task whose actions are skills; `SkillVectorEnv` says what they are."""
 
-    def __init__(self, skills: Skills, task: str | Task[Any], hold: int = 25) -> None:
-        self.skills = skills
-        super().__init__(SkillVectorEnv(skills, task, 1, hold=hold, threads=1, autoreset_mode=AutoresetMode.DISABLED))
+    def __init__(self, skills: Skills, task: str | Task[Any], hold: int = 25, render_mode: str | None = None) -> None:
+        self.skills, mode = skills, AutoresetMode.DISABLED
+        worlds = SkillVectorEnv(skills, task, 1, hold=hold, threads=1, autoreset_mode=mode, render_mode=render_mode)
+        super().__init__(worlds)

@@ -41,6 +41,8 @@ class Ribbon(NamedTuple):
     """[n, 3]"""
     colour: NDArray[np.float64]
     width: float
+    layer: int = 0
+    """Of ribbons that cross, which lies on top."""
 
 
 class Mark(NamedTuple):
@@ -185,7 +187,7 @@ class Canvas:
             (x, y), half = (end - start) / length, 0.5 * ribbon.width
             geom.mat = np.array([[x, -y, 0.0], [y, x, 0.0], [0.0, 0.0, 1.0]])
             geom.size = (0.5 * length + 0.5 * half, half, 0.1 * half)
-            geom.pos = (*(0.5 * (start + end)), self.subject.ground + 0.1 * half)
+            geom.pos = (*(0.5 * (start + end)), self.subject.ground + (0.1 + 0.05 * ribbon.layer) * half)
 
     def _add_mark(self, mark: Mark) -> None:
         geom = self._next_geom(mujoco.mjtGeom.mjGEOM_CYLINDER, mark.colour, 0.55)

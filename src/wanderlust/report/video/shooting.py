@@ -200,7 +200,7 @@ class Shoot:
             return []
         times = np.unique(np.linspace(0, step, min(step + 1, CORNERS)).astype(int))
         width = (0.09 if self.how.layout == "grid" else 0.16) * self.canvas.subject.radius
-        return [Ribbon(self.places[times, n], self._colour(n), width) for n in bodies]
+        return [Ribbon(self.places[times, n], self._colour(n), width, layer) for layer, n in enumerate(bodies)]
 
     # --- cameras -----------------------------------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class Shoot:
         view: View = "still" if self.how.view == "follow" else self.how.view
         azimuth, elevation = ANGLES[view]
         start = self.places[0, which].mean(axis=0)
-        return Camera(start, (ROOM + 1.0) * self.canvas.subject.radius + 1.35 * far, azimuth, elevation)
+        return Camera(start, (ROOM + 1.0) * self.canvas.subject.radius + 1.32 * far, azimuth, elevation)
 
 
 def _evened(path: NDArray[Any], steps: float) -> NDArray[np.float64]:
