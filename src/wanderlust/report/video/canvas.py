@@ -68,9 +68,11 @@ class Scenery(NamedTuple):
 class Canvas:
     """Renders scenes of one world into pictures of one size. Close it, or use it in a `with`."""
 
-    def __init__(self, world: MujocoWorld, width: int, height: int, quality: Quality = "plain") -> None:
+    def __init__(
+        self, world: MujocoWorld, width: int, height: int, quality: Quality = "plain", columns: int = 1
+    ) -> None:
         self.width, self.height = width, height
-        self.model = picture_model(world, width, height, quality)
+        self.model = picture_model(world, width, height, quality, columns)
         self.subject = subject_of(self.model)
         self.data = mujoco.MjData(self.model)
         self._scene = mujoco.MjvScene(self.model, maxgeom=MOST_GEOMS)

@@ -121,7 +121,7 @@ class Shoot:
         self.take, self.how, self.size = take, how, size_of(take, how)
         size = self.size
         assert isinstance(take.world, MujocoWorld)
-        self.canvas = Canvas(take.world, size.width, size.height - size.head, how.quality)
+        self.canvas = Canvas(take.world, size.width, size.height - size.head, how.quality, size.columns)
         count = len(take.names)
         self.places = np.array([[self.canvas.place_of(p) for p in row] for row in take.physics])
         self.away = np.linalg.norm((self.places - self.places[:1])[..., :2], axis=-1)

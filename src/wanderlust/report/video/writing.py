@@ -61,7 +61,7 @@ def small(picture: Picture, width: int) -> Image.Image:
     image = Image.fromarray(np.ascontiguousarray(picture))
     if picture.shape[1] <= width:
         return image
-    return image.resize((width, round(width * picture.shape[0] / picture.shape[1])), Image.Resampling.LANCZOS)
+    return image.resize((width, round(width * picture.shape[0] / picture.shape[1])), Image.Resampling.BOX)
 
 
 def write_gif(path: Path, pictures: Sequence[Image.Image], seconds: float, colours: int = COLOURS) -> Path:
@@ -87,7 +87,7 @@ def _palette(some: Sequence[Image.Image], colours: int) -> Image.Image:
 def write_png(path: Path, picture: Picture) -> Path:
     """A picture."""
     file = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(picture)).save(file, "PNG", optimize=True)
+    Image.fromarray(np.ascontiguousarray(picture)).save(file, "PNG")
     write_atomic(path, file.getvalue())
     return path
 
