@@ -15,7 +15,7 @@ from wanderlust.report.video.writing import small, write_gif
 from wanderlust.runs.loading import load
 
 ENTRY, SKILLS, SECONDS = "zoo:ant-agile-10", 12, 3.0
-WIDTH, SHOWN = 1120, 700
+WIDTH, SHOWN = 1400, 700
 """Pixels that are rendered, and of the picture: in between edges become smooth."""
 EVERY, LAST = 1, 20
 """Steps of 0.05 s between two pictures, and pictures for which the last one stays."""
@@ -30,7 +30,7 @@ def main() -> None:
     devices.prepare(1)
     skills = load(ENTRY)
     take = played(skills, shown_skills(skills, SKILLS), FilmRequest(seconds=SECONDS), ENTRY)
-    with Shoot(take, Shooting(WIDTH, "high", "together")) as shoot:
+    with Shoot(take, Shooting(WIDTH, "plain", "together")) as shoot:
         shown = [shoot.picture(step)[shoot.size.head :] for step in range(0, len(take.physics), EVERY)]
     pictures = [small(picture, SHOWN) for picture in [*shown, *shown[-1:] * LAST]]
     write_gif(to, pictures, EVERY * take.seconds, COLOURS)

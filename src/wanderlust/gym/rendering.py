@@ -1,5 +1,6 @@
 """What environments show of their worlds: pictures, or a window on one of them."""
 
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -86,12 +87,14 @@ class Window:
         import mujoco
         import mujoco.viewer
 
-        self._model, self._seconds = picture_model(world, SIDE, SIDE, "high"), seconds
+        self._model, self._seconds = picture_model(world, SIDE, SIDE), seconds
         self._model.vis.headlight.active = 1
         self._data = mujoco.MjData(self._model)
+        others = set(threading.enumerate())
         self._viewer: Any = mujoco.viewer.launch_passive(
             self._model, self._data, show_left_ui=False, show_right_ui=False
         )
+        self._drawing = [thread for thread in threading.enumerate() if thread not in others]
         body = subject_of(self._model).body
         with self._viewer.lock():
             if body and not world.spec.focus:
@@ -113,5 +116,7 @@ class Window:
         time.sleep(max(0.0, self._due - now))
 
     def close(self) -> None:
-        """Close it."""
+        """Close it, and wait for what draws it: a program that ends meanwhile would end in an error of the display."""
         self._viewer.close()
+        for thread in self._drawing:
+            thread.join(timeout=5.0)
