@@ -99,7 +99,9 @@ class Downstream(OnRun):
     measure_only: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Measure again what was learned before, without training."""
     resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Continue training that Ctrl-C has stopped."""
+    """Continue training that was stopped or killed."""
+    replace: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Replace the controller and the result of this task that are there already."""
     video: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Film the first episodes of the first seed, too: film.mp4, film.gif and film.png beside the result."""
 

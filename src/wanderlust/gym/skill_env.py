@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
@@ -50,6 +51,10 @@ class SkillVectorEnv(OptionVectorEnv):
             autoreset_mode: as in `wanderlust.make_vec`.
             render_mode: as in `wanderlust.make_vec`; a picture shows where a skill has led.
         """
+        if not hasattr(skills, "spec"):
+            raise UserError(f"skills is {skills!r}; it must be what wanderlust.load gives")
+        how: Any = {"hold": hold, "threads": threads, "autoreset_mode": autoreset_mode, "render_mode": render_mode}
+        EzPickle.__init__(self, skills, task, num_envs, **how)
         made, world = _task_and_world(skills, task)
         if skills.spec.name != made.env:
             raise UserError(f"{made.name} is a task of {made.env!r}; these skills are of {skills.spec.name!r}")
@@ -82,6 +87,7 @@ class SkillEnv(SingleTaskEnv):
     def __init__(
         self, skills: Skills, task: str | Task[Any] | World, hold: int = 25, render_mode: str | None = None
     ) -> None:
+        EzPickle.__init__(self, skills, task, hold, render_mode)
         self.skills, mode = skills, AutoresetMode.DISABLED
         worlds = SkillVectorEnv(skills, task, 1, hold=hold, threads=1, autoreset_mode=mode, render_mode=render_mode)
         super().__init__(worlds)

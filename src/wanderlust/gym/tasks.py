@@ -7,6 +7,7 @@ import gymnasium
 import jax
 import numpy as np
 from gymnasium.spaces import Space
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode
 from jaxtyping import Array, Bool, Float, Key
 from numpy.typing import NDArray
@@ -144,12 +145,14 @@ class TaskVectorEnv(OptionVectorEnv):
             render_mode: ``"rgb_array"`` for a picture of every world, ``"human"`` for a window on the first one.
             changes: numbers of the task that shall differ from the paper's, such as ``radius=1.0``.
         """
+        how: Any = {"threads": threads, "autoreset_mode": autoreset_mode, "render_mode": render_mode}
+        EzPickle.__init__(self, task, num_envs, **how, **changes)
         made = make_task(task, **changes)
         world = make_world(WORLDS.get(made.env).configure(made.env))
         super().__init__(made, world, num_envs, threads, autoreset_mode, render_mode=render_mode)
 
 
-class SingleTaskEnv(gymnasium.Env[NDArray[np.float32], Any]):
+class SingleTaskEnv(gymnasium.Env[NDArray[np.float32], Any], EzPickle):
     """One world, as Gymnasium's other interface has it. ``reset(seed=s)`` begins as world 0 of the vector form does."""
 
     metadata: dict[str, Any] = {"render_modes": list(MODES), "render_fps": 20}  # noqa: RUF012 - Gymnasium's own name
@@ -195,5 +198,6 @@ class TaskEnv(SingleTaskEnv):
     """One world of a task; an action is the body's own. ``gymnasium.make("wanderlust/AntGoal-v0")`` makes one."""
 
     def __init__(self, task: str, *, render_mode: str | None = None, **changes: float) -> None:
+        EzPickle.__init__(self, task, render_mode=render_mode, **changes)
         mode = AutoresetMode.DISABLED
         super().__init__(TaskVectorEnv(task, 1, threads=1, autoreset_mode=mode, render_mode=render_mode, **changes))
