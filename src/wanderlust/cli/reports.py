@@ -135,6 +135,7 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     """Evaluate, draw, and show both."""
     from wanderlust.evaluation.evaluate import evaluate
     from wanderlust.evaluation.metrics import MEASURES
+    from wanderlust.evaluation.verdict import words as verdict_words
     from wanderlust.report.plots import draw_run
 
     result = evaluate(run, episodes, seed, engine)
@@ -150,6 +151,8 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     for which, counts in zip(result["seeds"], result.get("kinds", {}).get("counts", []), strict=False):
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         console.print(f"what the skills of seed {which} do: {kinds}")
+    for line in verdict_words(result["verdict"]):
+        console.print(line)
     console.print(f"evaluation: {run.evaluation / 'evaluation.json'}")
     for figure in figures:
         console.print(f"figure: {figure}")
