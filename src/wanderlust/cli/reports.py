@@ -146,7 +146,8 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     numbers = Column("mean ± 95% interval" if many else "value", justify="right")
     table = Table("measure", numbers, title=title, title_justify="left")
     for name, value in result["metrics"].items():
-        table.add_row(MEASURES[name], f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
+        measured = MEASURES[name].replace("of 1 x 1", f"of {result['bin']:g} x {result['bin']:g}")
+        table.add_row(measured, f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
     console.print(table, soft_wrap=False)
     for which, counts in zip(result["seeds"], result.get("kinds", {}).get("counts", []), strict=False):
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())

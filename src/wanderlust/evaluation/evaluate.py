@@ -65,6 +65,7 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
         "random": measures_of_one(spec, random),
         "entries": list(entry_names(parts.world)),
         "unit": getattr(parts.world, "unit", "m"),
+        "bin": spec.bin,
         "verdict": _verdict(parts, mode, by_chance, aligned, phi_last - phi_first)
         | {"robustness": robustness(parts, learned.policy, mode, rollout_keys)},
     }
