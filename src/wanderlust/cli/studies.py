@@ -55,6 +55,8 @@ class Comparison:
     """Whose numbers: laptop (CPU cores), fast (a GPU), or paper for the published setting."""
     seeds: int = 3
     """Seeds per row, trained in one program."""
+    workers: Annotated[int, arg(metavar="N")] = 1
+    """Rows that are trained at a time, each in a process with its share of the cores."""
     budget_steps: Annotated[int | None, arg(metavar="N")] = None
     """Environment steps per seed and row (rounded up to whole epochs); by default the recipe's for LSD."""
     out: Path = Path("benchmarks/results")
@@ -64,6 +66,7 @@ class Comparison:
 
     def options(self) -> dict[str, Any]:
         """The arguments of `reproduce`."""
+        require_at_least(1, "--workers", self.workers)
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {{"set": "changes", "all": "everything"}.get(name, name): value for name, value in given.items()}
 
