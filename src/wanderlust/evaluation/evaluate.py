@@ -16,11 +16,13 @@ from wanderlust import train
 from wanderlust.config import EngineName
 from wanderlust.envs.names import entry_names
 from wanderlust.envs.spec import EnvSpec, Rollout
+from wanderlust.errors import UserError, is_count
 from wanderlust.evaluation.baseline import measures_of_one
 from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, of_object, summarise, travelled
 from wanderlust.evaluation.robustness import robustness
 from wanderlust.evaluation.verdict import finite_or_none, floor_of, judge_seed, level, mean_of
-from wanderlust.runs.files import write_arrays, write_json
+from wanderlust.runs.files import read_object, write_arrays, write_json
+from wanderlust.runs.folders import make_folder
 from wanderlust.runs.learned import load_learner, represent
 from wanderlust.runs.run import Run
 from wanderlust.train.probe import random_episodes
@@ -85,6 +87,7 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
         "phi_random": phi_random,
     }
     run.check_ours()
+    _keep_another(run, result)
     write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": run.config.skills.kind})
     write_json(run.evaluation / "evaluation.json", result)
     return result
@@ -109,6 +112,24 @@ def _verdict(parts: train.Setup, mode: Rollout, by_chance: Rollout, aligned: lis
     }
 
 
+def _keep_another(run: Run, result: dict[str, Any]) -> None:
+    """Put the evaluation of another epoch, or of more or fewer episodes, into a folder that says so."""
+    try:
+        there = read_object(run.evaluation / "evaluation.json", "the evaluation")
+    except UserError:
+        return
+    epoch, episodes = (there.get(name) for name in ("epoch", "episodes"))
+    if not (is_count(epoch) and is_count(episodes) and max(epoch, episodes) < 10**9):  # type: ignore[type-var,operator]
+        return
+    if (epoch, episodes) == (result["epoch"], result["episodes"]):
+        return
+    folder = run.evaluation / f"epoch-{epoch:08d}-{episodes}-episodes"
+    make_folder(folder)
+    for name in ("evaluation.json", "rollouts.safetensors"):
+        if (run.evaluation / name).exists():
+            (run.evaluation / name).replace(folder / name)
+
+
 def measures(spec: EnvSpec, mode: Rollout, sampled: Rollout) -> dict[str, list[float]]:
     """Of episodes with mode and with sampled actions, for every seed; arrays of both lead with the seed axis."""
     side, std = spec.bin, np.array(spec.obs_std)
@@ -128,8 +149,8 @@ def measures(spec: EnvSpec, mode: Rollout, sampled: Rollout) -> dict[str, list[f
 
 def _env_steps(run: Run, epoch: int) -> int:
     """Environment steps behind an epoch; a zoo entry and a run without metrics only know the most there can be."""
-    logged = [row["env_steps"] for row in run.metrics() if row["epoch"] == epoch and "env_steps" in row]
-    return int(logged[-1]) if logged else epoch * run.config.schedule.collection
+    counts = run.counts(epoch)
+    return counts.env_steps if counts else epoch * run.config.schedule.collection
 
 
 def _env_steps_before(run: Run) -> int:
