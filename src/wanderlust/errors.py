@@ -21,13 +21,6 @@ class UserError(Exception):
         super().__init__(printable(str(message), LONGEST))  # Gymnasium makes one of another
 
 
-class MistakesError(UserError):
-    """Several mistakes at once, a line for each."""
-
-    def __init__(self, messages: Iterable[str]) -> None:
-        Exception.__init__(self, "\n".join(printable(message, LONGEST) for message in messages))
-
-
 class DamagedError(UserError):
     """A file that is not whole: something may stand in for it."""
 
