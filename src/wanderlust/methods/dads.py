@@ -30,8 +30,8 @@ SMALLEST = 1e-5
 AT_ONCE = 2**26
 """Numbers of one hidden layer (256 MiB) that a reward computes at a time: it takes the other skills some at a time."""
 AT_ONCE_ON_CPU = 2**20
-"""The same on a CPU (4 MiB, which fit its caches). For more, the allocator asks the system anew in every reward: as many
-seconds of the processor again."""
+"""The same on a CPU (4 MiB, which fit its caches). More memory is asked of the system anew in every reward, which takes
+as long as the arithmetic."""
 
 
 @dataclasses.dataclass(frozen=True)
