@@ -9,6 +9,7 @@ from rich.console import Console
 from tyro.conf import UseAppendAction, arg
 
 from wanderlust.cli.flags import one_of
+from wanderlust.cli.paper import PaperAll, PaperList
 from wanderlust.cli.reports import EXIT_BROKEN
 from wanderlust.config import require_at_least
 from wanderlust.errors import UserError
@@ -186,6 +187,8 @@ def _show(console: Console, result: dict[str, Any], text: str, files: tuple[Path
 
 
 ITEMS: dict[str, Any] = {
+    "list": PaperList,
+    "all": PaperAll,
     "point-goals": PointGoals,
     "ablation": AblationStudy,
     "coverage": CoverageStudy,
@@ -200,6 +203,7 @@ class Reproduce:
     """Reproduce a table or figure of the paper, with its numbers beside ours where it gives them.
 
     For example:
+      wanderlust reproduce list             all of the paper: commands, what is measured here, whether it agrees, hours
       wanderlust reproduce point-goals      both PointEnv tables, eight seeds, under 20 minutes on two cores
       wanderlust reproduce ablation --help
       wanderlust reproduce coverage --help

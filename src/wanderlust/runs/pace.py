@@ -70,6 +70,6 @@ def _measured(parts: train.Setup, learned: Learned, seed: int) -> float:
     """The same of a few episodes with mode actions."""
     keys = jax.random.split(jax.random.key(0), parts.config.seeds)
     rollout = train.make_skill_rollout(parts)(learned.policy, train.sample_skills(parts, keys, EPISODES), keys)
-    where = np.asarray(rollout.obs)[seed][..., list(parts.world.spec.groups["position"])]
+    where = parts.world.spec.place(np.asarray(rollout.obs)[seed])
     steps = np.asarray(rollout.alive)[seed][:-1].sum(axis=0)
     return float(np.linalg.norm(where[-1] - where[0], axis=-1).mean() / max(1.0, steps.mean()))
