@@ -124,6 +124,7 @@ class Solved(Row):
     """The skills of a run, put to the task."""
 
     asked: Asked
+    trains = False
 
     @property
     def plan(self) -> str:
@@ -148,7 +149,14 @@ class Solved(Row):
         method = make_method(run.config.method, make_skills(run.config.skills))
         if method.goal_rule is not None:
             metrics["zero_shot"] = solve(
-                run, task, ZERO_SHOT, seeds=self.asked.seeds, episodes=episodes, engine=ENGINE, quiet=quiet
+                run,
+                task,
+                ZERO_SHOT,
+                seeds=self.asked.seeds,
+                episodes=episodes,
+                replace=True,
+                engine=ENGINE,
+                quiet=quiet,
             )["return"]
         curve = read_rows(result_folder(run, task, SAC) / "curve.jsonl")
         setting, where = self.asked.setting, learned["provenance"]
@@ -184,7 +192,7 @@ class Solved(Row):
         if is_paused(folder / TRAINING, facts):
             numbers = {"resume": True}
         else:
-            numbers["recipe"] = asked.recipe
+            numbers |= {"recipe": asked.recipe, "replace": True}
         try:
             return solve(run, asked.task, SAC, **numbers, episodes=episodes, engine=ENGINE, quiet=quiet)
         except KeyboardInterrupt:

@@ -44,7 +44,8 @@ class Compare:
         from wanderlust.report.comparison import differences, markdown, notes, reached
         from wanderlust.report.document import drawn_of
         from wanderlust.report.plots.side_by_side import draw_comparison
-        from wanderlust.runs.files import put_in_place, staging, write_atomic, write_json
+        from wanderlust.runs.files import write_atomic, write_json
+        from wanderlust.runs.folders import put_in_place, staging
 
         records = _read(self.runs, self.episodes)
         folder = self.out or Path("comparisons") / _joined([one.label for one in records])

@@ -90,7 +90,9 @@ class Downstream(OnRun):
     measure_only: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Measure again what was learned before, without training."""
     resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Continue training that Ctrl-C has stopped."""
+    """Continue training that was stopped or killed."""
+    replace: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Replace the controller and the result of this task that are there already."""
 
     def run(self, console: Console) -> int:
         from wanderlust.downstream.request import result_folder, usual_seeds

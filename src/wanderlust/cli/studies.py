@@ -27,7 +27,7 @@ class PointGoals:
     """Seeds per row."""
     work: Path = Path("runs/point-goals")
     """Where the runs go; finished ones are reused, unfinished ones resumed."""
-    out: Path = Path("benchmarks/results")
+    out: Path = Path("runs/results")
     """Where the JSON and Markdown go."""
     set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
     """Change one number of every row, e.g. --set env.normalise=false; may be repeated."""
@@ -55,15 +55,18 @@ class Comparison:
     """Whose numbers: laptop (CPU cores), fast (a GPU), or paper for the published setting."""
     seeds: int = 3
     """Seeds per row, trained in one program."""
+    workers: Annotated[int, arg(metavar="N")] = 1
+    """Rows that are trained at a time, each in a process with its share of the cores."""
     budget_steps: Annotated[int | None, arg(metavar="N")] = None
     """Environment steps per seed and row (rounded up to whole epochs); by default the recipe's for LSD."""
-    out: Path = Path("benchmarks/results")
+    out: Path = Path("runs/results")
     """Where JSON, Markdown and figures go."""
     set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
     """Change one number of every row, e.g. --set sac.discount=0.99; may be repeated."""
 
     def options(self) -> dict[str, Any]:
         """The arguments of `reproduce`."""
+        require_at_least(1, "--workers", self.workers)
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {{"set": "changes", "all": "everything"}.get(name, name): value for name, value in given.items()}
 
@@ -133,7 +136,7 @@ class FetchStudy(Comparison):
     repeated."""
     work: Path = Path("runs/fetch")
     """Where the runs go; finished ones are reused, unfinished ones resumed."""
-    out: Path = Path("benchmarks/results/fetch")
+    out: Path = Path("runs/results/fetch")
     """Where JSON, Markdown and figures go."""
 
     def run(self, console: Console) -> int:
@@ -167,7 +170,7 @@ class FetchGoalsStudy:
     """Control steps that a skill is held; by default 10."""
     work: Path = Path("runs/fetch")
     """Where the runs of the skills are, WORK/ENV/ROW."""
-    out: Path = Path("benchmarks/results/fetch")
+    out: Path = Path("runs/results/fetch")
     """Where JSON, Markdown and the figure go."""
 
     def run(self, console: Console) -> int:
@@ -241,18 +244,31 @@ class Bench:
     only: Literal["physics", "updates", "all"] = "all"
     """Only environment steps (physics), or only gradient steps (updates)."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Where the JSON goes; by default benchmarks/results/bench_<device>.json. Before all is measured it is
-    FILE.partial.json."""
+    """Where the JSON goes; by default runs/results/bench_<device>.json, with a number if that is there already. Before
+    all is measured it is FILE.partial.json."""
+    replace: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Replace the file if it is there."""
 
     def run(self, console: Console) -> int:
         from wanderlust.runs.files import write_json
+        from wanderlust.runs.folders import free_name
         from wanderlust_experiments.bench import speed
 
         if self.out is not None and self.out.is_dir():
             raise UserError(f"--out is {self.out}, a folder; name a file, e.g. {self.out / 'bench.json'}")
 
+        if self.out is not None and self.out.exists() and not self.replace:
+            raise UserError(f"{self.out} is there already; choose another --out, or --replace it")
+        chosen: list[Path] = []
+
+        def place(result: dict[str, Any]) -> Path:
+            if not chosen:
+                usual = speed.default_path(result)
+                chosen.append(self.out or (usual if self.replace else free_name(usual)))
+            return chosen[0]
+
         def keep(result: dict[str, Any]) -> None:
-            path = self.out or speed.default_path(result)
+            path = place(result)
             partial = path.with_suffix(".partial.json")  # an earlier result is replaced by a complete one alone
             write_json(path if result["complete"] else partial, result)
             if result["complete"]:
@@ -270,5 +286,5 @@ class Bench:
         console.print(speed.table(result), soft_wrap=False)
         for name, why in result["missing"].items():
             console.print(f"{name}: {why}")
-        console.print(f"written: {self.out or speed.default_path(result)}")
+        console.print(f"written: {place(result)}")
         return 0

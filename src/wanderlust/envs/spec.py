@@ -24,7 +24,8 @@ class EnvSpec:
     episode_length: int
     groups: Groups
     """Which entries of the observation are what. `position`, if there is one: the plane (or line) that is drawn and
-    counted in bins; `orientation`, if there is one: a quaternion (w first) or one angle in the vertical plane."""
+    counted in bins; `orientation`, if there is one: a quaternion (w first), where the body's own x and y axes point
+    (6 entries), one angle in the vertical plane, or its cosine and sine."""
     obs_mean: tuple[float, ...]
     obs_std: tuple[float, ...]
     """Fixed statistics by which every network sees the observation: (obs - mean) / std."""

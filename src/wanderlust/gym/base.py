@@ -7,6 +7,7 @@ import gymnasium
 import jax
 import numpy as np
 from gymnasium.spaces import Box, Space
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Int, Key
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from wanderlust.config import require
 from wanderlust.envs import MujocoWorld, World
 from wanderlust.envs.base import LARGEST
+from wanderlust.envs.devices import note_process, refuse_fork
 from wanderlust.errors import UserError
 
 
@@ -29,12 +31,14 @@ class VectorStep(NamedTuple):
     """An entry for each world under each name."""
 
 
-class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any]]):
+class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any]], EzPickle):
     """Episodes that are functions of a seed and a number, in any of Gymnasium's autoreset modes.
 
     World k of ``reset(seed=s)`` starts its episodes as ``s + k`` says, whatever the number of worlds or threads. The
     last observation of an episode is always handed out: by the step that ends it, or, with `AutoresetMode.SAME_STEP`,
     in that step's ``infos["final_obs"]``.
+
+    Handed to another process, it is made anew there: reset it first.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
     ) -> None:
         """Actions are the world's own by default, and `entries` follow its observation. Messages begin with `who`."""
         check_counts(who, num_envs=num_envs, threads=threads)
+        note_process()
         mode, spec = autoreset_mode_of(who, autoreset_mode), world.spec
         fps = round(1 / (world.frame_skip * float(world.model.opt.timestep))) if isinstance(world, MujocoWorld) else 1
         self.num_envs, self.autoreset_mode = int(num_envs), mode
@@ -95,6 +100,7 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         Returns:
             The observations of all worlds, and no infos.
         """
+        refuse_fork()
         self._check_open()
         mask = self._mask(options)
         self._seed_worlds(seed, mask)
@@ -104,6 +110,7 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         self, actions: NDArray[Any]
     ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """Step every world; one that waits for its next episode begins it instead."""
+        refuse_fork()
         self._check_open()
         if self._episode[0] < 0:
             raise gymnasium.error.ResetNeeded("call reset() before the first step()")

@@ -7,6 +7,7 @@ import gymnasium
 import jax
 import numpy as np
 from gymnasium.spaces import Space
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode
 from jaxtyping import Array, Bool, Float, Key
 from numpy.typing import NDArray
@@ -126,12 +127,13 @@ class TaskVectorEnv(OptionVectorEnv):
             autoreset_mode: as in `wanderlust.make_vec`.
             changes: numbers of the task that shall differ from the paper's, such as ``radius=1.0``.
         """
+        EzPickle.__init__(self, task, num_envs, threads=threads, autoreset_mode=autoreset_mode, **changes)
         made = make_task(task, **changes)
         world = make_world(WORLDS.get(made.env).configure(made.env))
         super().__init__(made, world, num_envs, threads, autoreset_mode)
 
 
-class SingleTaskEnv(gymnasium.Env[NDArray[np.float32], Any]):
+class SingleTaskEnv(gymnasium.Env[NDArray[np.float32], Any], EzPickle):
     """One world, as Gymnasium's other interface has it. ``reset(seed=s)`` begins as world 0 of the vector form does."""
 
     def __init__(self, worlds: OptionVectorEnv) -> None:
@@ -169,4 +171,5 @@ class TaskEnv(SingleTaskEnv):
     """One world of a task; an action is the body's own. ``gymnasium.make("wanderlust/AntGoal-v0")`` makes one."""
 
     def __init__(self, task: str, **changes: float) -> None:
+        EzPickle.__init__(self, task, **changes)
         super().__init__(TaskVectorEnv(task, 1, threads=1, autoreset_mode=AutoresetMode.DISABLED, **changes))

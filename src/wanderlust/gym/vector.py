@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode
 from jaxtyping import Array, Key
 from numpy.typing import NDArray
@@ -58,6 +59,16 @@ class WorldVectorEnv(EpisodicVectorEnv):
         own = WORLDS.get(env).configure(env) if isinstance(env, str) else getattr(env, "config", None)
         if not isinstance(own, EnvConfig):
             raise _not_mujoco(env)
+        EzPickle.__init__(
+            self,
+            env,
+            num_envs,
+            threads=threads,
+            episode_length=episode_length,
+            solver=solver,
+            cone=cone,
+            autoreset_mode=autoreset_mode,
+        )
         asked = {"episode_length": episode_length, "solver": solver, "cone": cone}
         given = {name: value for name, value in asked.items() if value is not None}
         self.config = build(type(own), {**dataclasses.asdict(own), **given}, "make_vec")

@@ -37,7 +37,8 @@ class Pace(NamedTuple):
 
 def walks(parts: train.Setup) -> bool:
     """Whether the world is a body that gets about by itself, and not an arm, or a point, or an object to be moved."""
-    return not parts.world.spec.focus and hasattr(parts.world, "fallen")
+    world = parts.world
+    return not world.spec.focus and hasattr(world, "fallen") and getattr(world, "gets_about", True)
 
 
 def pace_of(run: Run, parts: train.Setup, learned: Learned, seed: int = 0) -> Pace:

@@ -1,6 +1,7 @@
 """Which engine steps a world."""
 
-from typing import get_args
+import functools
+from typing import Any, get_args
 
 import jax
 import mujoco
@@ -56,15 +57,36 @@ def choose_engine(world: World, name: EngineName = "auto") -> tuple[EngineName, 
             )
         return "c", "env.solver=stock asks for PGS, which only this engine has"
     if name == "warp":
-        import_mujoco_warp()
+        if missing := warp_misses(world):
+            raise UserError(f"--engine warp cannot step {world.spec.name}: {missing}; use --engine c")
         return "warp", "asked for"
     if jax.default_backend() == "cpu":
         return "c", "JAX sees no GPU"
     try:
-        import_mujoco_warp()
+        missing = warp_misses(world)
     except UserError:
         return "c", "there is a GPU, but MuJoCo Warp is not installed: wanderlust[cuda] has it"
+    if missing:
+        return "c", f"there is a GPU, but MuJoCo Warp cannot step this model: {missing}"
     return "warp", f"there is a GPU ({jax.devices()[0].device_kind})"
+
+
+def warp_misses(world: MujocoWorld) -> str:
+    """Which feature of a world's model MuJoCo Warp does not have, in its own words; nothing if it has all."""
+    hashable: Any = world
+    return _warp_misses(hashable)
+
+
+@functools.cache
+def _warp_misses(world: Any) -> str:
+    warp = import_mujoco_warp()
+    if world.model.npluginstate or world.model.nhistory:
+        return "it has plugins or delays"
+    try:
+        warp.put_model(world.model)
+    except NotImplementedError as error:
+        return " ".join(str(error).split()).rstrip(".")
+    return ""
 
 
 def _how_many(world: Outside) -> str:
