@@ -29,8 +29,8 @@ def fetch_paper(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
     Chosen where the record is ambiguous: the discount as printed, where the code derives 0.98 from 50 steps; episodes
     of 50 steps as in the original environments, where 0.95 would be derived from 20; 512 units for phi and the
     discriminators as in the code, where the paper has one number for all networks. A controller holds a skill for 10
-    steps (`Fetch.option_length`), of which nothing is said. SAC learns, with its own noise: the code's learner is nearer
-    to DDPG (one critic, mode actions with normal noise of 0.2, of which 30% are uniform).
+    steps (`Fetch.option_length`), of which nothing is said. SAC learns, with its own noise: the code's learner is
+    nearer to DDPG (one critic, mode actions with normal noise of 0.2, of which 30% are uniform).
     """
     updates, epochs = 40, 4000
     config = WORLDS.get(env).configure(env)
