@@ -31,12 +31,12 @@ from wanderlust.report.plots.style import few_ticks, head, styled
 from wanderlust.runs.files import read_object, read_rows
 from wanderlust.runs.run import Run
 from wanderlust.sweeps import grid
+from wanderlust.sweeps.figures import picture_of
 from wanderlust.sweeps.grid import Row
 from wanderlust.sweeps.tables import Facts, Picture, Study, count, number
 from wanderlust_experiments.coverage import RANDOM
 from wanderlust_experiments.fetch import ROWS as TRAINED
 from wanderlust_experiments.fetch import UNTOUCHED
-from wanderlust_experiments.figures import picture_of
 
 ROWS = tuple(name for name in TRAINED if name not in (RANDOM, UNTOUCHED))
 SAC, ZERO_SHOT = "sac", "zero-shot"

@@ -109,6 +109,9 @@ class CoverageStudy(Comparison):
     """Continuous skills of this many dimensions (the default, with 2)."""
     discrete: Annotated[int | None, arg(metavar="N")] = None
     """This many discrete skills instead: lsd, dads, diayn, vic, edl, metra, csd, random; or what --only says."""
+    equal: Literal["updates", "steps"] = "updates"
+    """What all rows have alike: environment steps with LSD's gradient steps, batches and widths (updates), or
+    environment steps alone, with each method's own schedule and widths (steps), in files of their own."""
     work: Path = Path("runs/coverage")
     """Where the runs go; finished ones are reused, unfinished ones resumed."""
 

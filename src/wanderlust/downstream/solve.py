@@ -5,7 +5,7 @@ RUN/downstream/TASK-CONTROLLER/
   curve.jsonl              the learning curve, one line per `log_every` epochs (controllers that learn)
   controller.safetensors   what was learned, so that it can be measured again
   training.safetensors     while it learns, and after it was stopped or killed: all that --resume needs
-  paths.safetensors        where bodies went in the first episodes, and what the task showed them
+  paths.safetensors        where bodies went in the first episodes, and what the task showed them; states for --video
 """
 
 import contextlib
@@ -81,6 +81,7 @@ def solve(
     replace: bool = False,
     engine: EngineName = "auto",
     quiet: bool = False,
+    film: bool = False,
 ) -> dict[str, Any]:
     """Solve a task with the skills of a run; the same as ``wanderlust downstream``.
 
@@ -100,6 +101,7 @@ def solve(
         replace: the controller and the result that are there already.
         engine: what steps the bodies.
         quiet: show no progress.
+        film: keep the states of the first episodes in paths.safetensors, so that they can be filmed.
 
     Returns:
         What was written to result.json in RUN/downstream/TASK-CONTROLLER/.
@@ -113,7 +115,7 @@ def solve(
     folder = result_folder(source, made.name, controller)
     check_free(request, folder)
     with held(folder):
-        return _solve(source, request, folder, engine, quiet)
+        return _solve(source, request, folder, engine, quiet, film)
 
 
 @contextlib.contextmanager
@@ -134,7 +136,7 @@ def held(folder: Path) -> Iterator[None]:
                     folder.parent.rmdir()
 
 
-def _solve(source: Run, request: Request, folder: Path, engine: EngineName, quiet: bool) -> dict[str, Any]:
+def _solve(source: Run, request: Request, folder: Path, engine: EngineName, quiet: bool, film: bool) -> dict[str, Any]:
     made, controller = request.task, request.controller
     measure_only, resume = request.measure_only, request.resume
     parts = train.assemble(dataclasses.replace(source.config, engine=engine))
@@ -153,14 +155,14 @@ def _solve(source: Run, request: Request, folder: Path, engine: EngineName, quie
             if begun is None:
                 clear(folder)
             begun = learn(given, begun or new_training(given, request), quiet)
-        return _measure(given, request, begun, epoch, quiet)
+        return _measure(given, request, begun, epoch, quiet, film)
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
 
 
 def _measure(
-    given: ControllerSetup, request: Request, saved: SavedController | None, epoch: int, quiet: bool
+    given: ControllerSetup, request: Request, saved: SavedController | None, epoch: int, quiet: bool, film: bool
 ) -> dict[str, Any]:
     """Roll out, compare with random skills and with what the skills' speed allows, and write the results."""
     parts, setup, task = given.parts, given.task, request.task
@@ -170,7 +172,7 @@ def _measure(
     policy = hierarchy.controlled_policy(parts, saved.learner) if saved else others[request.controller](parts)
     with progress(3, "measuring", quiet=quiet) as line:
         line.note(f"rolling out {request.episodes} episodes per seed, and compiling that")
-        earned, path = _rolled_out(setup, policy, skilled, given.seeds, request.episodes)
+        earned, path = _rolled_out(setup, policy, skilled, given.seeds, request.episodes, film)
         line.update(1, "the same with random skills")
         by_chance = earned
         if policy is not chance:
@@ -213,10 +215,15 @@ def _bounds(given: ControllerSetup, task: GoalTask) -> dict[str, Any]:
 
 
 def _rolled_out(
-    setup: TaskSetup, policy: HighLevelPolicy, skilled: ControlledSkills, seeds: tuple[int, ...], episodes: int
+    setup: TaskSetup,
+    policy: HighLevelPolicy,
+    skilled: ControlledSkills,
+    seeds: tuple[int, ...],
+    episodes: int,
+    film: bool = False,
 ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     """[seeds, episodes] What was earned; and of the first episodes, [time, seeds, episodes, ...], where bodies were."""
-    rollout = make_option_rollout(setup, policy, paths=True)
+    rollout = make_option_rollout(setup, policy, paths=True, states=SHOWN if film else 0)
     where = list(setup.world.spec.groups["position"])
     obs_dim = setup.world.spec.obs_dim
 
@@ -225,11 +232,13 @@ def _rolled_out(
         path = decisions.path[:, :, :, :SHOWN]
         first = decisions.seen[:1, :, :SHOWN]
         seen = jnp.concatenate([first, path.reshape(-1, *path.shape[2:])])
-        return returns(decisions), seen[..., np.array(where)], seen[..., obs_dim:]
+        physics = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), decisions.physics)
+        return returns(decisions), seen[..., np.array(where)], seen[..., obs_dim:], physics
 
     keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(s), 2))(jnp.array(seeds))
-    earned, position, entries = (jax.jit(measure) if setup.engine.compiles else measure)(skilled, keys)
-    return np.asarray(earned, np.float64), {"position": np.asarray(position), "entries": np.asarray(entries)}
+    earned, position, entries, physics = (jax.jit(measure) if setup.engine.compiles else measure)(skilled, keys)
+    path = {"position": position, "entries": entries} | ({"physics": physics} if film else {})
+    return np.asarray(earned, np.float64), {name: np.asarray(x) for name, x in path.items()}
 
 
 def _summary(earned: np.ndarray[Any, Any]) -> dict[str, Any]:
