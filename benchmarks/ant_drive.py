@@ -1,7 +1,13 @@
-"""Skills of Ant that can be driven: the ones of zoo:ant-agile-10, which fall and stay down, and getting up, in one policy.
+"""Make zoo:ant-drive: skills of Ant that are driven from goal to goal and get up when they fall.
 
-python benchmarks/ant_drive.py falls     # where the skills fall: states from just before to well after
-python benchmarks/ant_drive.py stand     # learn to get up, from any pose and from those falls; goes on where it was
+python benchmarks/ant_drive.py falls     # where zoo:ant-agile-10 falls: states from just before to well after
+python benchmarks/ant_drive.py stand     # learn to get up, from any pose and from those falls
+python benchmarks/ant_drive.py teachers  # how teachers drive that get up at other heights, or turn their skills more
+python benchmarks/ant_drive.py distil    # teach one policy to drive and to get up
+python benchmarks/ant_drive.py finish    # a run folder of it, for `wanderlust evaluate` and `wanderlust publish`
+
+All in runs/ant-drive. `stand` and `distil` write how far they are, and go on from there. docs/downstream.md says what
+came of it.
 """
 
 import dataclasses
@@ -34,12 +40,17 @@ from wanderlust.runs.learned import Learned, choose_skill, load_learner, load_st
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import open_run
 
-MOST = 2.0
 WORK = Path("runs/ant-drive")
 DRIVER = "zoo:ant-agile-10"
 
 
-# --- the body as it feels itself: the same whichever way it looks on the floor ------------------------------------------
+def say(line: str) -> None:
+    """Tell how it goes."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+# --- the body as it feels itself: the same whichever way it looks on the floor ----------------------------------------
 
 ANKLES = np.array([1.0, -1.0, -1.0, 1.0])
 """Which way each leg's ankle bends for a positive angle."""
@@ -63,7 +74,7 @@ def upward(obs: Float[Array, "*b obs"]) -> Float[Array, "*b"]:
 
 
 def felt(obs: Float[Array, "*b 29"]) -> Float[Array, "*b felt"]:
-    """Observation of Ant as seen from the body: up, height, velocities, joints; ankles bend the same way in all legs."""
+    """What is observed of Ant, as seen from the body: up, height, velocities, joints; all ankles bend the same way."""
     turn = rotation(obs[..., 3:7])
     up = turn[..., 2, :]
     velocity = jnp.einsum("...ij,...i->...j", turn, obs[..., 15:18])
@@ -86,7 +97,7 @@ def felt(obs: Float[Array, "*b 29"]) -> Float[Array, "*b felt"]:
 
 
 def symmetries() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Ant looks the same turned by a quarter and in a mirror: what that does to what is felt and to actions, [8, n, n]."""
+    """Ant turned by quarters and in a mirror is an Ant: what that does to what is felt and to actions, [8, n, n]."""
     quarter = np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])
     mirror = np.diag([-1.0, 1, 1])
     around = np.roll(np.eye(4), 1, axis=0)  # leg i becomes leg i + 1
@@ -117,7 +128,7 @@ def symmetries() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return np.stack(wholes).astype(np.float32), np.stack(actions).astype(np.float32)
 
 
-# --- the driver ---------------------------------------------------------------------------------------------------------
+# --- the driver -------------------------------------------------------------------------------------------------------
 
 
 def load_driver() -> tuple[train.Setup, Learned]:
@@ -153,8 +164,7 @@ def record_falls(bodies: int = 128, steps: int = 3000, before: int = 8, after: i
         for k, states in open_falls.items():
             states.append(physics[k])
         over = since >= after
-        for k in np.flatnonzero(over):
-            kept.append(np.stack(open_falls.pop(int(k))))
+        kept.extend(np.stack(open_falls.pop(int(k))) for k in np.flatnonzero(over))
         past = np.concatenate([past[:, 1:], physics[:, None]], 1)
         physics = engine.step(WorldState(physics, np.zeros((bodies, 0), np.float32)), action).physics
         if over.any():
@@ -166,12 +176,12 @@ def record_falls(bodies: int = 128, steps: int = 3000, before: int = 8, after: i
         new_goal = physics[:, 1:3] + np.asarray(random_goals(jax.random.key(5000 + step), bodies, 2))
         goal = np.where(done[:, None], new_goal, goal)
         if step % 200 == 199:
-            print(f"step {step + 1}: {len(kept)} falls", flush=True)
+            say(f"step {step + 1}: {len(kept)} falls")
     states = np.stack(kept)
     write_arrays(WORK / "falls.safetensors", {"physics": states}, {"bodies": str(bodies), "steps": str(steps)})
 
 
-# --- getting up ---------------------------------------------------------------------------------------------------------
+# --- getting up -------------------------------------------------------------------------------------------------------
 
 STAND = SacConfig(
     hidden=(128, 128),
@@ -187,7 +197,10 @@ STAND = SacConfig(
     target_update="step",
     critic_layer_norm=True,
 )
-BODIES, UPDATES, BATCH, CAPACITY, LENGTH, WARM = 64, 32, 256, 64 * 4096, 100, 10_000
+BODIES, LENGTH = 64, 100
+"""Bodies that learn to get up side by side, and steps that they have for it."""
+UPDATES, BATCH, CAPACITY, WARM = 32, 256, 64 * 4096, 10_000
+"""Gradient steps for a step of all bodies, transitions of each; transitions that are kept, and had before the first."""
 
 
 class Stand(NamedTuple):
@@ -302,12 +315,18 @@ def learn_to_stand(steps: int = 1_000_000) -> None:
                 **{k: round(float(v), 4) for k, v in metrics.items()},
             }
             append_line(WORK / "stand.jsonl", json.dumps(row))
-            print(json.dumps(row), flush=True)
+            say(json.dumps(row))
             ended = []
             write_tree(path, stand.sac, {"steps": str(at)})
 
 
-# --- both in one policy -------------------------------------------------------------------------------------------------
+# --- both in one policy -----------------------------------------------------------------------------------------------
+
+
+LEAD, LOW, HIGH = 0.15, 0.0, 0.4
+"""Of the teacher, as `teachers` has found them."""
+MOST = 2.0
+"""The tangent of the angle by which a skill is turned, at most."""
 
 
 class Teacher(NamedTuple):
@@ -347,6 +366,7 @@ class Road:
         self.new_goals(np.ones(bodies, bool))
 
     def new_goals(self, which: NDArray[np.bool_]) -> None:
+        """Goals within RANGE of these bodies."""
         n = self.bodies
         angle, far = self.rng.uniform(0, 2 * np.pi, n), RANGE * np.sqrt(self.rng.random(n))
         goal = self.physics[:, 1:3] + far[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)
@@ -372,6 +392,7 @@ class Road:
         self.new_goals(there | missed)
 
     def put(self, which: NDArray[np.bool_], physics: Any) -> None:
+        """Put these bodies there."""
         self.physics = np.where(which[:, None], physics, self.physics).astype(np.float32)
         self.down, self.up = np.where(which, 0, self.down), np.where(which, 0, self.up)
 
@@ -406,18 +427,17 @@ def try_teachers(steps: int = 400, each: int = 24) -> None:
         if step % 200 == 199:
             for k, kind in enumerate(kinds):
                 there, missed, fell, lost = road.counts[:, k * each : (k + 1) * each].sum(1)
-                print(
-                    step + 1,
-                    kind,
-                    f"reached {there:.0f} missed {missed:.0f} falls {fell:.0f} lost {lost:.0f}",
-                    flush=True,
-                )
+                row = {"steps": step + 1, "lead": kind[0], "low": kind[1], "high": kind[2], "bodies": each}
+                row |= {"reached": int(there), "missed": int(missed), "falls": int(fell), "unrecovered": int(lost)}
+                say(json.dumps(row))
+                if step + 1 == steps:
+                    append_line(WORK / "teachers.jsonl", json.dumps(row))
 
 
-LEAD, LOW, HIGH = 0.15, 0.0, 0.4
-LESSONS = 250
-CLEAN, ROAD, KEEP, TEACH_BATCH, TEACH_UPDATES = 32, 128, 128 * 2048, 512, 2
-RATE = 5e-4
+ROAD, CLEAN, LESSONS = 128, 32, 250
+"""Bodies on the road; those of them that are driven as in the evaluation, and counted; steps between two counts."""
+KEEP, TEACH_BATCH, TEACH_UPDATES, RATE = 128 * 2048, 512, 2, 5e-4
+"""States that are kept; states of a gradient step, gradient steps for a step of all bodies; Adam's, to begin with."""
 
 
 class Lesson(NamedTuple):
@@ -515,12 +535,12 @@ def distil(steps: int = 12_000) -> None:
                 "seconds": round(time.monotonic() - began, 1),
             }
             append_line(WORK / "policy.jsonl", json.dumps(row))
-            print(json.dumps(row), flush=True)
+            say(json.dumps(row))
             losses, road.counts = [], 0 * road.counts
             write_tree(path, trained, {"steps": str(step + 1)})
 
 
-# --- a run of it --------------------------------------------------------------------------------------------------------
+# --- a run of it ------------------------------------------------------------------------------------------------------
 
 NOTE = (
     "Where each skill leads was discovered without a reward, by LSD: policy and phi are those of zoo:ant-agile-10 to "
@@ -534,9 +554,9 @@ NOTE = (
 def finish() -> None:
     """A run folder of the policy, for `wanderlust evaluate` and `wanderlust publish`."""
     other = open_run(DRIVER)
-    steps, rows = int(ArrayFile(WORK / "policy.safetensors").about["steps"]), []
+    steps = int(ArrayFile(WORK / "policy.safetensors").about["steps"])
     epoch = steps // LESSONS
-    before = dataclasses.replace(other.config.method, view="o")
+    method = dataclasses.replace(other.config.method, view="o")  # all of it was taught as if at the origin
     schedule = ScheduleConfig(
         epochs=epoch,
         worlds=ROAD,
@@ -546,13 +566,13 @@ def finish() -> None:
         method_steps=1,
     )
     config = dataclasses.replace(
-        other.config, method=before, schedule=schedule, recipe="custom", engine="c", precision="float32",
+        other.config, method=method, schedule=schedule, recipe="custom", engine="c", precision="float32",
         log_every=1, look_every=1, checkpoint_every=1,
     )  # fmt: skip
     parts = train.assemble(config)
-    _, (stored,) = load_stored(other, parts)
+    began, (stored,) = load_stored(other, parts)
     form = jax.eval_shape(lambda: stored["policy"])
-    policy = read_tree(ArrayFile(WORK / "policy.safetensors"), form, part="0", only=None)
+    policy = read_tree(ArrayFile(WORK / "policy.safetensors"), form, part="0")
     weights = jax.tree.map(lambda x: x[None], {**stored, "policy": policy})
     taught = int(ArrayFile(WORK / "stand.safetensors").about["steps"])
     looked = ArrayFile(WORK / "falls.safetensors").about
@@ -562,14 +582,19 @@ def finish() -> None:
         path = run.path / "checkpoints" / f"epoch-{epoch:08d}.safetensors"
         write_tree(path, {"learner": weights}, {"format": FORMAT, "epoch": str(epoch), "pruned": "yes"})
         run.log({"epoch": epoch, "env_steps": sum(rows.values()), "env_steps_of": rows})
-        run.began_with(other, max(other_epoch, 1))
+        run.began_with(other, began)
         write_json(run.path / "provenance.json", {**run.provenance(), "note": NOTE})
 
-    other_epoch = load_stored(other, parts)[0]
-    print(Run.create(WORK / "run", config, fill).path)
+    say(str(Run.create(WORK / "run", config, fill).path))
 
 
-COMMANDS = {"falls": record_falls, "stand": learn_to_stand, "try": try_teachers, "distil": distil, "finish": finish}
+COMMANDS = {
+    "falls": record_falls,
+    "stand": learn_to_stand,
+    "teachers": try_teachers,
+    "distil": distil,
+    "finish": finish,
+}
 
 if __name__ == "__main__":
     WORK.mkdir(parents=True, exist_ok=True)
