@@ -7,13 +7,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: setup demo explore test lint types tests chromium wheel test-sb3 clean
+.PHONY: setup demo explore test lint types tests chromium opengl wheel test-sb3 clean
 
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: EXTRAS := dev
 $(VENV)-sb3/.ready: EXTRAS := dev,sb3
 PORT ?= 8080
+EGL := libegl1 libegl-mesa0 libgl1-mesa-dri
 
 # Some systems ship venv without ensurepip: then the pip that is there installs into the environment.
 $(VENV)/.ready $(VENV)-sb3/.ready: pyproject.toml
@@ -45,7 +46,7 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-tests: setup chromium
+tests: setup chromium opengl
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # For the tests of the explorer. Where there is none and it cannot be had, they are skipped.
@@ -59,6 +60,17 @@ chromium:
 	      apt-get install --yes --quiet=2 --no-install-recommends chromium >/dev/null 2>&1; }; } || \
 	  echo "Chromium could not be installed: the tests marked browser are skipped"; \
 	else echo "no Chromium here: the tests marked browser are skipped"; fi
+
+# For the tests of films, which render without a screen. Where it is not there and cannot be had, they are skipped.
+opengl:
+	@if ls /usr/lib/*/libEGL_mesa.so.0 /usr/lib/*/libOSMesa.so.* >/dev/null 2>&1; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	  echo "installing EGL for the tests of films"; \
+	  { apt-get install --yes --quiet=2 --no-install-recommends $(EGL) >/dev/null 2>&1 || \
+	    { apt-get update --quiet=2 >/dev/null 2>&1 && \
+	      apt-get install --yes --quiet=2 --no-install-recommends $(EGL) >/dev/null 2>&1; }; } || \
+	  echo "EGL could not be installed: tests that render are skipped"; \
+	else echo "no EGL here: tests that render are skipped"; fi
 
 # The wheel, in a fresh environment that has the dependencies of $(VENV) and not this checkout.
 wheel: setup

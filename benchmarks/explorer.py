@@ -1,6 +1,6 @@
 """The explorer with a real browser: whether it keeps real time, what it costs, and what it looks like.
 
-    python benchmarks/explorer.py measure            # writes benchmarks/results/explorer.json
+    python benchmarks/explorer.py measure            # writes explorer.json into benchmarks/results
     python benchmarks/explorer.py picture            # writes docs/img/explorer.png
 
 Needs Chromium and Playwright. The browser renders in software, on the cores that the simulation runs on; on a computer

@@ -34,12 +34,12 @@ def linear_share(skill: Any, end: Any) -> float:
 
 def linear_in_z(parts: train.Setup, actor: Any) -> dict[str, list[float]]:
     """The same for each seed, with mode goals and with drawn ones."""
-    skill_keys, play_keys = jax.random.split(jax.random.key(0), (2, parts.config.seeds))
+    skill_keys, rollout_keys = jax.random.split(jax.random.key(0), (2, parts.config.seeds))
     skill = train.sample_skills(parts, skill_keys, EPISODES)
     shares = {}
     for name in ("mode", "sampled"):
-        played = jax.device_get(train.make_skill_rollout(parts, mode=name == "mode")(actor, skill, play_keys))
-        shares[name] = [linear_share(z, obs[-1]) for z, obs in zip(skill, played.obs, strict=True)]
+        rollout = jax.device_get(train.make_skill_rollout(parts, mode=name == "mode")(actor, skill, rollout_keys))
+        shares[name] = [linear_share(z, obs[-1]) for z, obs in zip(skill, rollout.obs, strict=True)]
     return shares
 
 

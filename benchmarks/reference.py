@@ -117,8 +117,17 @@ def train_case(arguments: dict[str, Any]) -> dict[str, Any]:
     """Hashes of what a training learned and of its evaluation."""
     with tempfile.TemporaryDirectory() as folder:
         run = wanderlust.discover(**arguments, out=Path(folder) / "run", quiet=True)
-        evaluation = json.loads((run.path / "evaluation" / "evaluation.json").read_text())
-        return {"weights": weights_hash(run.path), "evaluation": digest(comparable(evaluation))}
+        return {"weights": weights_hash(run.path), "evaluation": evaluation_digest(run.evaluation / "evaluation.json")}
+
+
+COMPARED = ("name", "recipe", "epoch", "env_steps", "env_steps_before", "episodes", "seeds", "metrics", "kinds")
+"""Of an evaluation; what it holds beside them came after the first reference."""
+
+
+def evaluation_digest(path: Path) -> str:
+    """A short hash of the numbers of an evaluation."""
+    found = json.loads(path.read_text())
+    return digest(comparable({key: value for key, value in found.items() if key in COMPARED}))
 
 
 def comparable(evaluation: Any) -> Any:
@@ -153,7 +162,7 @@ def evaluation_case(name: str) -> dict[str, Any]:
         command = [sys.executable, "-m", "wanderlust", "evaluate", f"zoo:{name}", "--episodes", "20", "--engine", "c"]
         subprocess.run([*command, "--out", f"{folder}/out"], check=True, capture_output=True)
         (found,) = Path(folder).rglob("evaluation.json")
-        return {"evaluation": digest(comparable(json.loads(found.read_text())))}
+        return {"evaluation": evaluation_digest(found)}
 
 
 def all_cases() -> dict[str, Any]:

@@ -1,14 +1,12 @@
 """An environment of your own in one file: a puck on a plane, pushed by two motors.
 
-cd examples
-wanderlust discover puck_world:Puck --budget-seconds 60
+cd examples; wanderlust discover puck_world:Puck --budget-seconds 60
 """
 
 import dataclasses
 
 import mujoco
 
-from wanderlust.envs.spec import Groups
 from wanderlust.envs.worlds.body import Body
 
 MODEL = """
@@ -35,9 +33,7 @@ class Puck(Body):
     """It observes its position and velocity, which is what `Body` observes: qpos, then qvel."""
 
     summary = "a puck on a plane, pushed by two motors (4-D state, 2-D action, 100 steps of 0.1 s)"
-    frame_skip = 5
     episode_length = 100
-    groups = Groups(position=(0, 1))
     position_noise, velocity_noise = 0.1, 0.1
 
     def load(self) -> mujoco.MjSpec:

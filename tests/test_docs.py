@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    page
+    for folder in (".", "docs", "docs/methods", "benchmarks/reports")
+    for page in sorted((ROOT / folder).glob("*.md"))
+]
 CODE = [path for folder in ("src", "experiments", "benchmarks", "examples") for path in (ROOT / folder).rglob("*.py")]
 
 PATH = re.compile(r"(?<![\w./<-])(?:src|tests|benchmarks|examples|experiments|docs)/[\w./-]*\w(?![\w<*])")
@@ -31,7 +35,7 @@ def test_paths_that_are_named_exist(page):
     assert {path for path in named(text) if not (ROOT / path).exists()} == set()
     if page.suffix == ".md":
         files = {f"/{path.relative_to(ROOT)}" for path in [*CODE, *(ROOT / "tests").rglob("*.py")]}
-        ends = {match.strip("`") for match in FILE.findall(text)} - {"split_epoch.py"}  # gone, as its page says
+        ends = {match.strip("`") for match in FILE.findall(text)} - {"split_epoch.py"}  # gone, as the changelog says
         assert {
             end for end in ends if not PLACEHOLDER.search(end) and not any(f.endswith(f"/{end}") for f in files)
         } == set()
@@ -51,6 +55,13 @@ def sections(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", written(page), re.M)
     plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "benchmarks" not in page.parts], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_commits_are_named_by_raw_files_and_reports_only(page):
+    assert re.findall(r"`[0-9a-f]{7,40}`", written(page)) == []
 
 
 def test_a_wrong_path_is_noticed():

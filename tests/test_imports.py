@@ -23,7 +23,7 @@ LEVELS = (
     {"methods", "report"},
     {"train", "recipes"},
     {"runs.use"},
-    {"evaluation", "export", "downstream", "report.explorer"},
+    {"evaluation", "export", "downstream", "report.moving"},
     {"front"},
 )
 """Rooms from the bottom up: a room may import from rooms below it, and from itself."""
@@ -33,7 +33,8 @@ PARTS = {
     "registry": "core",
     "evaluation.metrics": "core",
     "downstream.tasks": "downstream.tasks",
-    "report.explorer": "report.explorer",
+    "report.explorer": "report.moving",
+    "report.video": "report.moving",
     "runs.learned": "runs.use",
     "runs.pace": "runs.use",
     "runs.loading": "runs.use",

@@ -251,7 +251,7 @@ def _method(stage: RunConfig | StageConfig) -> Method:
     return make_method(stage.method, make_skills(stage.skills))
 
 
-def play_randomly(config: RunConfig, episodes: int, largest: float = 1.0) -> Rollout:
+def roll_out_randomly(config: RunConfig, episodes: int, largest: float = 1.0) -> Rollout:
     """Whole episodes without a policy, under every seed of a configuration."""
     world = make_world(config.env)
     seeds = range(config.seed, config.seed + config.seeds)
@@ -268,14 +268,14 @@ class RandomActions(Row):
     def run(self, folder: Path) -> None:
         """There is none: it only ever writes its episodes there."""
 
-    def played(self, episodes: int) -> Rollout:
+    def rollout(self, episodes: int) -> Rollout:
         """Its episodes."""
-        return play_randomly(self.config, episodes)
+        return roll_out_randomly(self.config, episodes)
 
     def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
-        spec, played = make_world(self.config.env).spec, self.played(episodes)
-        where, per_seed = list(spec.groups["position"]), measures(spec, played, played)
-        arrays = {"position": np.asarray(played.obs[..., where]), "skill": np.asarray(played.skill)}
+        spec, rollout = make_world(self.config.env).spec, self.rollout(episodes)
+        where, per_seed = list(spec.groups["position"]), measures(spec, rollout, rollout)
+        arrays = {"position": np.asarray(rollout.obs[..., where]), "skill": np.asarray(rollout.skill)}
         write_arrays(_rollouts(folder), arrays, {"skills": "none"})
         return {
             "epochs": 0,
@@ -308,20 +308,20 @@ def trajectories(
 
     Nothing if the runs are gone; a row alone whose run is gone has an empty panel.
     """
-    played = {name: ArrayFile(_rollouts(runs / name)) for name in rows if _rollouts(runs / name).exists()}
-    if not played:
+    files = {name: ArrayFile(_rollouts(runs / name)) for name in rows if _rollouts(runs / name).exists()}
+    if not files:
         return None
     columns = -(-len(rows) // -(-len(rows) // 5))
     made = sheet(len(rows), columns, side=2.1 if len(rows) > 2 else None)
-    floor = played[RANDOM].read("position")[0] if RANDOM in played else None
+    floor = files[RANDOM].read("position")[0] if RANDOM in files else None
     plane, on_wheel, discrete = True, False, False
     for axes, (name, row) in zip(made.panels, rows.items(), strict=True):
         axes.set_title(f"{name}: {row['metrics']['coverage_mode']['per_seed'][0]:,.0f} bins", fontsize=8.5)
-        if name not in played:
+        if name not in files:
             note(axes, "its run is gone")
             continue
-        position, skill = played[name].read("position")[0], played[name].read("skill")[0]
-        kind = played[name].about["skills"]
+        position, skill = files[name].read("position")[0], files[name].read("skill")[0]
+        kind = files[name].about["skills"]
         plane, discrete = position.shape[-1] > 1, discrete or kind == "discrete"
         on_wheel = on_wheel or (kind in ("continuous", "box") and skill.shape[-1] > 1)
         if scenery is not None:

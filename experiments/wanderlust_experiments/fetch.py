@@ -28,8 +28,8 @@ from wanderlust_experiments.coverage import (
     RANDOM,
     UNTRAINED,
     RandomActions,
-    play_randomly,
     refuse_what_rows_differ_in,
+    roll_out_randomly,
     row,
     trajectories,
 )
@@ -78,8 +78,8 @@ class Untouched(RandomActions):
     def plan(self) -> str:
         return f"{count(self.config.seeds, 'seed')} of a hand at rest"
 
-    def played(self, episodes: int) -> Rollout:
-        return play_randomly(self.config, episodes, largest=0.0)
+    def rollout(self, episodes: int) -> Rollout:
+        return roll_out_randomly(self.config, episodes, largest=0.0)
 
 
 def fetch_study(out: Path, runs: Path, env: str) -> Study:

@@ -132,7 +132,7 @@ class Solved(Row):
             f"{count(self.asked.seeds, 'controller')}, {count(setting.epochs, 'epoch')} of {setting.episodes} episodes"
         )
 
-    def told(self, measured: Facts) -> str:
+    def headline(self, measured: Facts) -> str:
         zero_shot = f", {number(measured, 'zero_shot', 2)} zero-shot" if "zero_shot" in measured["metrics"] else ""
         return f"return {number(measured, 'return', 2)}{zero_shot}, {number(measured, 'random', 2)} by chance"
 

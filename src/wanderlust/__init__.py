@@ -19,10 +19,12 @@ from wanderlust.registry import METHODS, WORLDS
 
 if TYPE_CHECKING:
     from wanderlust.api import discover, normalise
+    from wanderlust.envs.worlds.mjcf_file import world_from_mjcf
     from wanderlust.gym.skill_env import SkillEnv, SkillVectorEnv
     from wanderlust.gym.vector import make_vec
     from wanderlust.runs.loading import Skills, load
     from wanderlust.runs.run import Run
+    from wanderlust.sweeps.front import sweep
 
 __all__ = [
     "Run",
@@ -37,6 +39,8 @@ __all__ = [
     "normalise",
     "register_method",
     "register_world",
+    "sweep",
+    "world_from_mjcf",
 ]
 
 __version__ = "0.1.0"
@@ -50,6 +54,8 @@ _HOMES = {
     "load": "wanderlust.runs.loading",
     "make_vec": "wanderlust.gym.vector",
     "normalise": "wanderlust.api",
+    "world_from_mjcf": "wanderlust.envs.worlds.mjcf_file",
+    "sweep": "wanderlust.sweeps.front",
 }
 """Imported when first used: they import JAX, and `--help` does not wait for it."""
 

@@ -9,14 +9,15 @@ from gymnasium.vector import VectorEnv
 
 from wanderlust.config import (
     EngineName,
+    EnvConfig,
     RunConfig,
     SkillConfig,
-    from_json,
+    parsed,
     require_at_least,
     require_positive,
     with_changes,
 )
-from wanderlust.envs import devices, make_engine, make_world
+from wanderlust.envs import World, devices, make_engine, make_world
 from wanderlust.envs.statistics import Statistics, random_statistics
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
@@ -24,8 +25,7 @@ from wanderlust.gym.statistics import gym_statistics
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
 from wanderlust.registry import WORLDS
 from wanderlust.report.plots import draw_run
-from wanderlust.runs.files import read_text
-from wanderlust.runs.run import Run
+from wanderlust.runs.run import Run, read_config
 from wanderlust.train import loop, stages
 from wanderlust.train.loop import resume as open_to_resume
 from wanderlust.train.stages import start as start_run
@@ -34,8 +34,25 @@ from wanderlust.train.stages import train_run as train
 __all__ = ["Run", "check_budget", "configure", "discover", "normalise", "open_to_resume", "start_run", "train"]
 
 
+def configured(env: str | World, changes: tuple[str, ...]) -> tuple[str | EnvConfig, tuple[str, ...]]:
+    """What a recipe is to be for, and the changes that are left to make to it.
+
+    The rules of a world that is made from a file begin with what is said of it.
+    """
+    if not isinstance(env, str):
+        own = getattr(env, "config", None)
+        if not isinstance(own, EnvConfig):
+            raise UserError(f"env is {env!r}; it must be a name, the path of a model file, or a world")
+        return own, changes
+    if not WORLDS.is_family(env):
+        return env, changes
+    of_env = tuple(change for change in changes if change.startswith("env."))
+    given = dict(parsed(change.removeprefix("env.")) for change in of_env)
+    return WORLDS.get(env).configure(env, given), tuple(change for change in changes if change not in of_env)
+
+
 def configure(
-    env: str = "point",
+    env: str | World = "point",
     method: str = "lsd",
     skills: int | None = None,
     discrete: int | None = None,
@@ -57,10 +74,12 @@ def configure(
         raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
     space = usual_skills(method) if skills is None else SkillConfig("continuous", skills)
     space = space if discrete is None else SkillConfig("discrete", discrete)
+    left = tuple(set)
     if config is not None:
-        made = from_json(RunConfig, read_text(Path(config), "the configuration"), str(config))
+        made = read_config(Path(config), "the configuration")
     else:
-        made = get_recipe(recipe, env, method, space, bonus)
+        world, left = configured(env, left)
+        made = get_recipe(recipe, world, method, space, bonus)
     made = dataclasses.replace(
         made,
         seed=made.seed if seed is None else seed,
@@ -68,7 +87,7 @@ def configure(
         driver=driver or made.driver,
         engine=engine or made.engine,
     )
-    made = with_changes(made, tuple(set))
+    made = with_changes(made, left)
     if budget_steps is not None:
         require_at_least(1, "--budget-steps", budget_steps)
         made = stages.with_steps(made, budget_steps)
@@ -90,7 +109,7 @@ def check_budget(seconds: float | None) -> None:
 
 
 def discover(
-    env: str = "point",
+    env: str | World = "point",
     *,
     method: str = "lsd",
     bonus: str | None = None,
@@ -111,7 +130,7 @@ def discover(
     """Discover skills without a reward, evaluate and draw them; the same as ``wanderlust discover``.
 
     Args:
-        env: the environment, e.g. ``"point"``.
+        env: the environment, e.g. ``"point"``, the path of a model file, or a world (`world_from_mjcf`).
         method: e.g. ``"lsd"`` or ``"diayn"``, with an optional suffix ``-xy``, ``-o`` or ``-xyo``.
         bonus: a method whose reward is added, ``"music"``; the same as ``--with music``.
         skills: dimensions of continuous skills (2 if neither this nor ``discrete`` is given; smm and edl have

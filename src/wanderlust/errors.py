@@ -1,5 +1,8 @@
 """The one exception a user is meant to see, and checks that raise it."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(Exception):
     """Something the caller can put right: one line that says what is wrong and what would be right.
@@ -22,3 +25,9 @@ def require_positive(name: str, value: float) -> None:
 def require_at_least(least: int, name: str, value: int) -> None:
     """Refuse counts that are too small."""
     require(value >= least, f"{name} is {value}; it must be at least {least}")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """What to put behind a message about an unknown word; nothing if no known one is near."""
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f" (did you mean {near[0]}?)" if near else ""

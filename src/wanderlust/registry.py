@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, did_you_mean
 
 ALLOWED = "WANDERLUST_IMPORT"
 """Environment variable: modules that a configuration file may have imported, separated by commas."""
@@ -21,9 +21,18 @@ class Registry:
     writing ``package.module:Name`` instead of a name.
     """
 
-    def __init__(self, kind: str, group: str, ours: dict[str, str]) -> None:
+    def __init__(
+        self,
+        kind: str,
+        group: str,
+        ours: dict[str, str],
+        families: dict[str, str] | None = None,
+        files: dict[str, str] | None = None,
+    ) -> None:
+        """`families` are things of which a name says more: ``mjcf:hopper``; `files`: endings of paths that are one."""
         self.kind, self.group = kind, group
         self._places = dict(ours)
+        self._families, self._files = families or {}, files or {}
         self._found: dict[str, Any] = {}
         self._searched = False
 
@@ -41,18 +50,39 @@ class Registry:
         self._search()
         return tuple(name for name in dict.fromkeys((*self._places, *self._found)) if ":" not in name)
 
+    def is_family(self, name: str) -> bool:
+        """Whether a name is one of many of a family, or the path of a file that makes such a thing."""
+        return self._family(name) is not None
+
+    def is_file(self, name: str) -> bool:
+        """Whether a name is the path of a file that makes such a thing."""
+        return Path(name).suffix.lower() in self._files
+
+    def _family(self, name: str) -> str | None:
+        """Where that thing is."""
+        family = self._files[Path(name).suffix.lower()] if self.is_file(name) else name.partition(":")[0]
+        return self._families.get(family) if ":" in name or self.is_file(name) else None
+
     def __contains__(self, name: str) -> bool:
-        return name.partition(":")[2].isidentifier() or name in self.names()  # module:Ant-v5 is an id of Gymnasium's
+        return (
+            self.is_family(name) or name.partition(":")[2].isidentifier() or name in self.names()
+        )  # module:Ant-v5 is an id of Gymnasium's
 
     def get(self, name: str) -> Any:
         """What a name stands for; a ``package.module:Name`` is imported and stands for itself."""
         if name not in self._found:
             self._search()
-            place = name if ":" in name else self._places.get(name)
+            place = self._family(name) or (name if ":" in name else self._places.get(name))
             if place is None:
                 known = ", ".join(self.names())
-                raise UserError(f"unknown {self.kind} {name!r}; known: {known}; or package.module:Name for your own")
-            self._found[name] = self._import(place)
+                near = did_you_mean(name, self.names())
+                raise UserError(
+                    f"unknown {self.kind} {name!r}{near}; known: {known}; or package.module:Name for your own"
+                )
+            found = self._import(place)
+            if self.is_file(name):  # a path is no name
+                return found
+            self._found[name] = found
         return self._found[name]
 
     def get_for_file(self, name: str) -> Any:
@@ -61,6 +91,8 @@ class Registry:
         A module counts as yours once your program has imported it or `WANDERLUST_IMPORT` names it.
         """
         module = name.partition(":")[0]
+        if self.is_family(name):
+            return self.get(name)
         if ":" in name and module not in sys.modules and module not in os.environ.get(ALLOWED, "").split(","):
             raise UserError(f"{name!r} would run the code of {module}; if you trust it, set {ALLOWED}={module}")
         return self.get(name)
@@ -136,4 +168,6 @@ WORLDS = Registry(
         "fetch-slide": "wanderlust.envs.worlds.fetch:FetchSlide",
         "fetch-pick-and-place": "wanderlust.envs.worlds.fetch:FetchPickAndPlace",
     },
+    families={"mjcf": "wanderlust.envs.worlds.mjcf_file:ModelFile"},
+    files={".xml": "mjcf", ".mjcf": "mjcf", ".urdf": "mjcf"},
 )

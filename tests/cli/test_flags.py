@@ -1,13 +1,19 @@
 """Flags made from the configuration's dataclasses: what they change, and how help and completion know them."""
 
 import dataclasses
+import re
 import types
 
 import pytest
+from rich.console import Console
 
+import wanderlust
 from helpers import tiny_config
 from wanderlust import api, cli
+from wanderlust.cli import _parse
+from wanderlust.cli.numbers import whole_number
 from wanderlust.config import EnvConfig, flat, to_json
+from wanderlust.errors import UserError
 from wanderlust.registry import WORLDS
 
 
@@ -114,3 +120,40 @@ def test_completion_knows_every_field_of_every_method_and_environment(command_li
 def test_no_completion_for_a_shell_that_is_not_known(command_line):
     code, out, err = command_line("--tyro-print-completion", "nosuch")
     assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("7", 7), ("1e6", 1_000_000), ("2.5e3", 2500), ("200_000", 200_000), ("-3", -3)]
+)
+def test_whole_numbers_may_be_written_as_people_write_them(text, number):
+    assert whole_number(text) == number and type(whole_number(text)) is int
+
+
+@pytest.mark.parametrize("text", ["1.5", "1e-3", "nan", "inf", "1e300", "six", ""])
+def test_what_is_no_whole_number_is_refused(text):
+    with pytest.raises((ValueError, OverflowError)):
+        whole_number(text)
+
+
+def test_budgets_may_be_written_with_an_exponent():
+    assert _parse(["discover", "--budget-steps", "1e6"]).budget_steps == 1_000_000
+    with pytest.raises(UserError, match=r"--budget-steps.*1\.5 is no whole number"):
+        _parse(["discover", "--budget-steps", "1.5"])
+
+
+def test_an_unknown_word_is_answered_with_the_nearest_known_one():
+    for argv, near in (
+        (["discver"], "discover"),
+        (["reproduce", "covrage"], "coverage"),
+        (["discover", "--sede", "3"], "--seed"),
+    ):
+        with pytest.raises(UserError, match=re.escape(f"(did you mean {near}?)")):
+            _parse(argv)
+    for command, near in (("antt", "ant"), ("ant --recipe labtop", "laptop"), ("--method lds", "lsd")):
+        with pytest.raises(UserError, match=re.escape(f"(did you mean {near}?)")):
+            _parse(["discover", *command.split()]).run(Console())
+
+
+def test_the_version_is_printed(command_line):
+    code, out, _ = command_line("--version")
+    assert (code, out.split()) == (0, ["wanderlust", wanderlust.__version__])

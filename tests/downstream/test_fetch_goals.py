@@ -32,7 +32,7 @@ from wanderlust.export import export_onnx
 from wanderlust.gym.registration import gym_id
 from wanderlust.gym.tasks import TaskVectorEnv
 from wanderlust.recipes.fetch import fetch_laptop, fetch_paper
-from wanderlust.report.plots import draw_played, draw_reach
+from wanderlust.report.plots import draw_reach, draw_task_paths
 from wanderlust.runs.files import write_arrays
 from wanderlust.runs.learned import Learned, load_learner, of_seed
 from wanderlust.runs.publish import example_goals, publish
@@ -202,7 +202,7 @@ def fetch_run() -> Run:
     return run
 
 
-def test_a_task_is_played_zero_shot():
+def test_a_task_is_followed_zero_shot():
     run, task = fetch_run(), make_task("fetch-push-goal", slot=3, radius=0.2)
     parts = train.assemble(run.config)
     learned = of_seed(load_learner(run, parts)[1], 0)
@@ -217,7 +217,7 @@ def test_goals_in_space_are_drawn_as_seen_from_above(tmp_path):
     facts = {"task": "fetch-push-goal", "controller": "zero-shot", "seeds": [0]}
     facts |= {"return": {"mean": 0.5, "ci95": 0.0, "per_seed": [0.5]}}
     (tmp_path / "result.json").write_text(json.dumps(facts))
-    assert draw_played(tmp_path).read_bytes().startswith(b"\x89PNG")
+    assert draw_task_paths(tmp_path).read_bytes().startswith(b"\x89PNG")
 
 
 def test_goals_of_one_s_own_are_places_of_the_object(command_line):

@@ -55,7 +55,7 @@ DIRECT = HighLevelPolicy(
 """Goes towards the goal; whatever it began it holds for four steps."""
 
 
-# --- playing ----------------------------------------------------------------------------------------------------------
+# --- rollouts ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_skill_is_held_and_then_chosen_anew():
@@ -474,7 +474,7 @@ def test_random_skills_are_drawn_as_discovery_drew_them():
     [
         (None, {"controller": "ppo"}, "ppo chooses discrete skills; these are continuous: use --controller sac"),
         (3, {"controller": "sac"}, "sac chooses continuous skills; these are discrete: use --controller ppo"),
-        (None, {"task": "ant-goal"}, "ant-goal is played in 'ant'; these skills are of 'point'"),
+        (None, {"task": "ant-goal"}, "ant-goal is a task of 'ant'; these skills are of 'point'"),
         (None, {"task": "go"}, "there is no task 'go'"),
         (None, {"controller": "luck"}, "--controller is 'luck'; it must be one of zero-shot, sac, ppo"),
         (None, {"controller": "mppi"}, "mppi plans over skill dynamics, which lsd does not learn; known: dads"),
@@ -507,11 +507,11 @@ def test_tasks_without_goals_cannot_be_followed_and_foreign_files_not_read(tmp_p
         config=dataclasses.replace(tiny_config(), env=recipes.get_recipe("laptop", "ant", "lsd", SkillConfig()).env)
     )
     with pytest.raises(UserError, match="zero-shot follows goals, and ant-rotation has none: use --controller sac"):
-        request.check(request.Request(make_task("ant-rotation"), "zero-shot"), ant)
+        request.check_request(request.Request(make_task("ant-rotation"), "zero-shot"), ant)
     for method, instead in (("dads", "mppi, which plans,"), ("ibol", "sac")):
         config = SimpleNamespace(method=SimpleNamespace(name=method), skills=SkillConfig(), env=tiny_config().env)
         with pytest.raises(UserError, match=f"{method} has no skill for a goal at once: use --controller {instead}"):
-            request.check(request.Request(TINY, "zero-shot"), SimpleNamespace(config=config))
+            request.check_request(request.Request(TINY, "zero-shot"), SimpleNamespace(config=config))
     run = copy_of(trained(), tmp_path / "run")
     (solved(run, "sac")).mkdir(parents=True)
     (solved(run, "sac") / "controller.safetensors").write_bytes((max(run.path.glob("checkpoints/*"))).read_bytes())

@@ -121,7 +121,7 @@ def test_numbers_of_one_s_own():
 @pytest.mark.parametrize(
     ("name", "changes", "complaint"),
     [
-        ("ant-gaol", {}, "there is no task 'ant-gaol'; known: ant-goal, ant-multi-goals"),
+        ("ant-gaol", {}, "there is no task 'ant-gaol' (did you mean ant-goal?); known: ant-goal, ant-multi-goals"),
         ("ant-goal", {"rewards": 1.0}, "ant-goal has no 'rewards' to change; it has goals, slot, goal_range, radius"),
         ("ant-goal", {"env": "point"}, "has no 'env' to change"),
         ("ant-goal", {"slot": 2.5}, "slot is 2.5; it must be a positive whole number"),

@@ -56,7 +56,7 @@ def test_engines_of_both_kinds_follow_the_same_goals(hands):
 
 
 @pytest.mark.parametrize("method", ["lsd", "diayn", "metra"])
-def test_a_task_is_played_with_the_method_s_own_choice(method):
+def test_a_task_is_solved_with_the_method_s_own_choice(method):
     """Every step of the path is `towards` and then the policy's mode."""
     parts = train.assemble(tiny_config(method))
     state = train.init(parts).learner
@@ -145,7 +145,7 @@ def test_rewards_are_distances_in_metres_along_the_predicted_course(view):
     assert std == pytest.approx(2.0)
     obs, goal = jnp.array([[1.0, 2.0]]), jnp.array([[4.0, 6.0]])
     tried = jnp.array([[[0.0, 0.0], [2.0, 0.0]]])
-    got = jax.jit(lambda: planning.rewards(parts, state, obs, goal, tried, 3))()
+    got = jax.jit(lambda: planning.course_rewards(parts, state, obs, goal, tried, 3))()
     there = [math.hypot(3 - std * t, 4) for t in (1, 2, 3)]
     np.testing.assert_allclose(got, [[-15.0, -sum(there)]], rtol=1e-3)
 

@@ -301,7 +301,7 @@ def test_warp_steps_activations_and_mocap_bodies_and_reads_sensors_as_c_does():
 
 
 @needs_gpu
-def test_a_task_is_played_on_warp_as_on_c():
+def test_a_task_gives_the_same_on_warp_as_on_c():
     """CheetahHurdle in a compiled program: its bars are in Warp's model, too."""
     task = make_task("cheetah-hurdle")
     world = task.arrange(make_world(BodyConfig("half-cheetah")))

@@ -49,7 +49,7 @@ def random_actions(steps, worlds, seed=0):
     return np.random.default_rng(seed).uniform(-1, 1, (steps, worlds, 4)).astype(np.float32)
 
 
-def played(name, actions, physics="old", start=None):
+def rolled_out(name, actions, physics="old", start=None):
     """States [steps + 1] of a batch under some actions."""
     world = world_of(name, physics)
     engine = CEngine(world, threads=1)
@@ -130,7 +130,7 @@ def test_fingers_open_where_they_may():
     opening = np.zeros((4, 1, 4), np.float32)
     opening[:, :, 3] = 1.0
     for name in WORLDS:
-        states = played(name, opening)
+        states = rolled_out(name, opening)
         fingers = np.asarray(observer(name)(states[-1]))[0, 9:11]
         assert np.all(fingers > 0.03) if name == LIFTS else np.all(fingers == 0.0)
 
@@ -145,7 +145,7 @@ def extremes(physics):
         actions[:, 2 * entry, entry], actions[:, 2 * entry + 1, entry] = -1.0, 1.0
     start = jax.tree.map(np.array, starts(world_of("fetch-push", physics), 6))
     start.physics[:, 16:18] = start.sensors[:, 7:9] + 0.1  # the object is out of the way
-    seen = np.stack([state.sensors[:, 7:10] for state in played("fetch-push", actions, physics, start)[1:]])
+    seen = np.stack([state.sensors[:, 7:10] for state in rolled_out("fetch-push", actions, physics, start)[1:]])
     return seen.min(axis=(0, 1)), seen.max(axis=(0, 1))
 
 
@@ -207,7 +207,7 @@ def both(name):
     """
     env, world = theirs_of(name), world_of(name, "modern")
     start, actions = towards_the_object(world, random_actions(STEPS, 4))
-    states = played(name, actions, "modern", start)
+    states = rolled_out(name, actions, "modern", start)
     found = []
     for before, after, action in zip(states, states[1:], actions, strict=False):
         observed = np.asarray(observer(name, "modern")(after))
@@ -253,7 +253,7 @@ def test_whole_episodes_of_gymnasium_robotics_stay_with_ours(name):
     """
     env, world = theirs_of(name), world_of(name, "modern")
     start, actions = towards_the_object(world, random_actions(50, 4))
-    states = played(name, actions, "modern", start)
+    states = rolled_out(name, actions, "modern", start)
     ours = np.stack([np.asarray(observer(name, "modern")(state)) for state in states[1:]])
     theirs = np.zeros_like(ours)
     for k in range(4):
@@ -302,7 +302,7 @@ def test_links_that_are_not_compared_cannot_touch():
 
 def test_replaying_a_step_makes_the_step_of_the_engine(name):
     world, actions = world_of(name), random_actions(3, 1)
-    states = played(name, actions)
+    states = rolled_out(name, actions)
     seen = substeps(world, WorldState(states[-2].physics[0], np.zeros(0)), actions[-1, 0])
     assert len(seen) == 20 and all(step.finite for step in seen)
     assert seen[-1].speed == pytest.approx(np.abs(qvel_of(world, states[-1])).max(), rel=1e-3)
@@ -310,9 +310,9 @@ def test_replaying_a_step_makes_the_step_of_the_engine(name):
 
 def test_a_step_depends_on_nothing_but_its_own_state_and_action():
     world, actions = world_of(LIFTS), random_actions(1, 4)[0]
-    engine, state = CEngine(world, 2), played(LIFTS, random_actions(5, 4, 1))[-1]
+    engine, state = CEngine(world, 2), rolled_out(LIFTS, random_actions(5, 4, 1))[-1]
     once = engine.step(state, actions)
-    engine.step(played(LIFTS, random_actions(2, 4, 2))[-1], -actions)
+    engine.step(rolled_out(LIFTS, random_actions(2, 4, 2))[-1], -actions)
     turned = engine.step(jax.tree.map(lambda x: x[::-1], state), actions[::-1])
     for one, other in zip(once, turned, strict=True):
         np.testing.assert_array_equal(one, other[::-1])
@@ -329,7 +329,7 @@ def test_warp_moves_the_hand_and_the_object_as_c_does(name):
     world = world_of(name)
     engine = make_engine(world, "warp")
     start, actions = towards_the_object(world, random_actions(8, 4))
-    states, step = played(name, actions, "old", start), jax.jit(engine.step)
+    states, step = rolled_out(name, actions, "old", start), jax.jit(engine.step)
     apart = []
     for before, after, action in zip(states, states[1:], actions, strict=False):
         on_warp = jax.device_get(step(before, action))

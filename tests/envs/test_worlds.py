@@ -111,3 +111,6 @@ def test_contacts_are_named_only_where_all_of_them_are_with_one_floor():
     second = '<geom name="ceiling" type="plane" size="5 5 0.1" pos="0 0 9" zaxis="0 0 -1"/>'
     for other in (named(second=second), named(flags="")):
         assert other.npair == 0 and other.geom_contype.all()
+    nameless = mujoco.MjSpec.from_string(FLOOR.format(second="", flags='conaffinity="0"').replace('name="floor"', ""))
+    name_floor_contacts(nameless)
+    assert compiled(nameless).npair == 0

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from wanderlust import train
-from wanderlust.evaluation.drive import RANGE, Event, evaluate_drive, measures, random_goals, times_to, verdict
+from wanderlust.evaluation.drive import (
+    RANGE,
+    Event,
+    drive_measures,
+    drive_verdict,
+    evaluate_drive,
+    random_goals,
+    times_to,
+)
 from wanderlust.evaluation.metrics import survival_median
 from wanderlust.methods.views import NEAR, seen_from_body
 from wanderlust.registry import WORLDS
@@ -40,7 +48,7 @@ def test_measures_count_events_of_each_body():
     reached[:3, 0], missed[3, 0] = True, True
     reached[0, 1], missed[1, 1] = True, True
     fell[[100, 300], 0], lost[[400], 0] = True, True
-    found = measures(Event(reached, missed, fell, lost))
+    found = drive_measures(Event(reached, missed, fell, lost))
     assert found["goals"] == 6
     assert found["reached_share"]["per_body"] == [0.75, 0.5]
     assert found["reached_share"]["mean"] == 0.625
@@ -64,7 +72,7 @@ def test_measures_count_events_of_each_body():
 )
 def test_the_verdict_is_by_shares_and_medians(share, median, looked, words):
     between = {"median": median, "at_most": looked}
-    said = verdict({"metrics": {"reached_share": {"mean": share}, "steps_between_unrecovered_falls": between}})
+    said = drive_verdict({"metrics": {"reached_share": {"mean": share}, "steps_between_unrecovered_falls": between}})
     assert words in said
     assert ("not good" in said) == ("good to drive:" not in said)
 

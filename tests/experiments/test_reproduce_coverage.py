@@ -255,12 +255,12 @@ def test_random_actions_move_bodies_too():
     changes = ("env.episode_length=4", "schedule.steps=4")
     config = configure("half-cheetah", seeds=2, set=changes)
     assert config.engine == "c"
-    played = coverage.play_randomly(config, 30)
-    assert (played.obs.shape[:3], played.action.shape) == ((2, 5, 30), (2, 4, 30, 6))
-    assert np.abs(played.action).max() <= 1.0
-    assert played.action.std(axis=(1, 2, 3)) == pytest.approx([1 / np.sqrt(3)] * 2, rel=0.1)
-    assert not np.array_equal(played.action[0], played.action[1])
-    assert np.all(played.obs[:, 0] != played.obs[:, -1])
+    rollout = coverage.roll_out_randomly(config, 30)
+    assert (rollout.obs.shape[:3], rollout.action.shape) == ((2, 5, 30), (2, 4, 30, 6))
+    assert np.abs(rollout.action).max() <= 1.0
+    assert rollout.action.std(axis=(1, 2, 3)) == pytest.approx([1 / np.sqrt(3)] * 2, rel=0.1)
+    assert not np.array_equal(rollout.action[0], rollout.action[1])
+    assert np.all(rollout.obs[:, 0] != rollout.obs[:, -1])
 
 
 def test_the_table_and_the_figures(done):
@@ -304,7 +304,7 @@ def test_nothing_is_done_again_even_without_the_runs(copy, monkeypatch):
     shutil.rmtree(copy / "work")
     (copy / "out" / f"{STEM}.png").unlink()
     monkeypatch.setattr(loop, "run_training", fail_if_called)
-    monkeypatch.setattr(coverage, "play_randomly", fail_if_called)
+    monkeypatch.setattr(coverage, "roll_out_randomly", fail_if_called)
     study(copy)
     assert written(copy) == before
     assert sorted(tree(copy / "out")) == FILES
@@ -399,7 +399,7 @@ def test_a_folder_for_results_that_is_none_is_refused_before_anything_is_trained
 
 def test_a_run_of_other_settings_is_refused_before_other_rows_are_trained(done, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "run_training", fail_if_called)
-    monkeypatch.setattr(coverage, "play_randomly", fail_if_called)
+    monkeypatch.setattr(coverage, "roll_out_randomly", fail_if_called)
     with pytest.raises(UserError, match="metra holds a run with another configuration; choose another --work"):
         coverage.reproduce(
             tmp_path, done[0] / "work", "point", only=("random", "csd", "metra"), budget_steps=400, changes=CHANGES
@@ -411,7 +411,7 @@ def test_ctrl_c_while_a_row_is_measured_says_how_to_go_on(tmp_path, monkeypatch)
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(coverage, "play_randomly", interrupted)
+    monkeypatch.setattr(coverage, "roll_out_randomly", interrupted)
     with pytest.raises(KeyboardInterrupt, match="stopped; the same command continues"):
         study(tmp_path, "random")
 

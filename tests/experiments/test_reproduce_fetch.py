@@ -127,7 +127,7 @@ def test_nothing_is_done_again(done, tmp_path, monkeypatch):
     for part in ("out", "work"):
         shutil.copytree(done[0] / part, tmp_path / part)
     monkeypatch.setattr(loop, "run_training", lambda *_, **__: pytest.fail("trained again"))
-    monkeypatch.setattr(fetch, "play_randomly", lambda *_, **__: pytest.fail("played again"))
+    monkeypatch.setattr(fetch, "roll_out_randomly", lambda *_, **__: pytest.fail("rolled out again"))
     before = json.loads((tmp_path / "out" / f"{STEM}.json").read_text())
     study(tmp_path)
     assert json.loads((tmp_path / "out" / f"{STEM}.json").read_text()) == before

@@ -43,7 +43,7 @@ from wanderlust_experiments import coverage
 )
 def test_bad_input_is_one_line_and_leaves_nothing(command_line, tmp_path, monkeypatch, args, message):
     monkeypatch.chdir(tmp_path)
-    for module, name in ((loop, "run_training"), (coverage, "play_randomly")):
+    for module, name in ((loop, "run_training"), (coverage, "roll_out_randomly")):
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("something was trained or measured"))
     code, out, err = command_line("reproduce", *args.split())
     assert (code, out) == (2, "")

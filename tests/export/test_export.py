@@ -303,7 +303,7 @@ def ends(out: str) -> tuple[np.ndarray, np.ndarray, float]:
     return np.array(numbers[:2]), np.array(numbers[2:4]), numbers[4]
 
 
-def played(parts: train.Setup, learned: Learned, obs: np.ndarray, z: np.ndarray, steps: int) -> np.ndarray:
+def rolled_out(parts: train.Setup, learned: Learned, obs: np.ndarray, z: np.ndarray, steps: int) -> np.ndarray:
     """What our engine makes of a state of positions and velocities: the observation after some steps of a skill."""
     observe = jax.jit(jax.vmap(parts.world.observe))
     act = jax.jit(lambda obs: train.actions(parts, learned.policy, obs, z))
@@ -327,7 +327,7 @@ def test_the_example_drives_ant_as_the_engine_does(shelf, tmp_path):
     assert code == 0, err
     start, end, distance = ends(out)
     np.testing.assert_allclose(start, obs[:2], atol=0.006)
-    ends_at = played(parts, learned, obs, z, 100)  # the export of this fixture has episodes of 100 steps
+    ends_at = rolled_out(parts, learned, obs, z, 100)  # the export of this fixture has episodes of 100 steps
     ours = ends_at[:2] - obs[:2]
     assert np.linalg.norm(ours) > 15
     assert distance > 15
@@ -359,7 +359,7 @@ def test_the_card_makes_the_same_body_in_gymnasium(shelf, here, name):
     for _ in range(10):
         action = run_model(folder / "policy.onnx", observation=obs[None], skill=z)["action"][0]
         obs, *_ = env.step(low + (action + 1) / 2 * (high - low))
-    ours = played(parts, learned, start, z, 10)
+    ours = rolled_out(parts, learned, start, z, 10)
     # Humanoid's file asks for another solver than zoo:humanoid was learned with
     np.testing.assert_allclose(obs[:sizes], ours[:sizes], atol=0.05 if name == "humanoid" else 0.005)
 

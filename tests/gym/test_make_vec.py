@@ -331,7 +331,7 @@ def test_gymnasiums_benchmark_runs_through_many_episodes(mode):
     assert len(envs.length_queue) > 2 and set(envs.length_queue) == {3}
 
 
-def played(envs, actions):
+def rolled_out(envs, actions):
     """Observations, rewards and ends of that many steps, the second world a step behind the first.
 
     In the disabled mode worlds are reset as soon as they end.
@@ -358,7 +358,7 @@ def test_vector_wrappers_show_the_same_worlds(mode):
 
     actions = np.sign(random_actions(make(), 7))
     zero, one = np.zeros(6, np.float32), np.ones(6, np.float32)
-    seen, rewards, ends = played(make(), actions)
+    seen, rewards, ends = rolled_out(make(), actions)
     assert ends.any(axis=0).all() and not ends.all(axis=1).any() and not rewards.any()
     for wrap, moves in [
         (lambda envs: envs, actions),
@@ -370,10 +370,10 @@ def test_vector_wrappers_show_the_same_worlds(mode):
         (wrappers.RecordEpisodeStatistics, actions),
         (wrappers.DictInfoToList, actions),
     ]:
-        found = played(wrap(make()), moves)
+        found = rolled_out(wrap(make()), moves)
         for ours, theirs in zip((seen, rewards, ends), found, strict=True):
             np.testing.assert_array_equal(ours, theirs)
-    raised = played(wrappers.TransformReward(make(), lambda reward: reward + 1), actions)[1]
+    raised = rolled_out(wrappers.TransformReward(make(), lambda reward: reward + 1), actions)[1]
     np.testing.assert_array_equal(raised, rewards + 1)
 
 
@@ -391,7 +391,7 @@ def test_wrappers_of_vector_observations_show_the_same_worlds(mode):
         return make_vec("half-cheetah", 2, threads=1, episode_length=3, autoreset_mode=mode)
 
     actions = random_actions(make(), 7)
-    seen, _, ends = played(make(), actions)
+    seen, _, ends = rolled_out(make(), actions)
     assert ends.any(axis=0).all() and not ends.all(axis=1).any()
     for wrap, change in [
         (wrappers.FlattenObservation, lambda obs: obs),
@@ -399,7 +399,7 @@ def test_wrappers_of_vector_observations_show_the_same_worlds(mode):
         (lambda envs: wrappers.ReshapeObservation(envs, (3, 6)), lambda obs: obs.reshape(*obs.shape[:-1], 3, 6)),
         (lambda envs: wrappers.TransformObservation(envs, lambda obs: -obs), lambda obs: -obs),
     ]:
-        found, _, found_ends = played(wrap(make()), actions)
+        found, _, found_ends = rolled_out(wrap(make()), actions)
         assert found.dtype == change(seen).dtype
         np.testing.assert_array_equal(found, change(seen))
         np.testing.assert_array_equal(found_ends, ends)

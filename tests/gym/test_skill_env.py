@@ -260,7 +260,7 @@ def test_nor_has_stable_baselines(discrete):
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"task": "ant-goal"}, "ant-goal is played in 'ant'; these skills are of 'point'"),
+        ({"task": "ant-goal"}, "ant-goal is a task of 'ant'; these skills are of 'point'"),
         ({"task": "go"}, "there is no task 'go'"),
         ({"hold": 0}, "SkillVectorEnv: hold is 0; it must be a whole number of at least 1"),
         ({"num_envs": 1.5}, "num_envs is 1.5"),

@@ -454,8 +454,8 @@ def test_on_point_exploration_covers_more_than_chance_and_skills_reach_their_cod
 
     explored, _ = train.make_driver(explorer)(train.init(explorer), 120)
     skill = train.sample_skills(explorer, key, 200)
-    played = train.make_skill_rollout(explorer, mode=False)(explored.learner.sac.policy, skill, key)
-    covered = measure_coverage(np.asarray(played.obs[0]))
+    rollout = train.make_skill_rollout(explorer, mode=False)(explored.learner.sac.policy, skill, key)
+    covered = measure_coverage(np.asarray(rollout.obs[0]))
     random = np.random.default_rng(0).uniform(-1, 1, (10, 200, 2)).cumsum(axis=0)
     assert covered > 1.5 * measure_coverage(random) > 100
 

@@ -425,7 +425,7 @@ def test_a_linearizers_goals_change_after_every_block_under_both_drivers():
     np.testing.assert_allclose(moved[2], (after[3] - obs[2]) / 2, rtol=1e-5, atol=1e-6)
 
 
-def test_played_skills_are_renewed_at_the_right_steps():
+def test_subgoals_of_rollouts_are_renewed_at_the_right_steps():
     world = train.assemble(config()).world
     for engine in (JaxEngine(world), JaxEngine(world, compiles=False)):
         episodes = make_episodes(

@@ -372,7 +372,7 @@ GOALS = 8.0 * np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
 
 
 class Short(NamedTuple):
-    """A short run, and 64 random skills and 16 that were picked for goals, played from the origin."""
+    """A short run, and 64 random skills and 16 that were picked for goals, rolled out from the origin."""
 
     name: str
     parts: train.Setup

@@ -108,22 +108,22 @@ def test_trajectories_have_metres_a_start_random_actions_and_a_wheel(run, figure
     assert {"x (m)", "y (m)", "start", "random actions", "$z_{1}$", "$z_{2}$"} <= set(words)
     seeds = [axes for axes in panels(figure) if axes.get_title(loc="left").startswith("seed ")]
     assert len(seeds) == 2
-    played = ArrayFile(run.evaluation / "rollouts.safetensors")
+    rollouts = ArrayFile(run.evaluation / "rollouts.safetensors")
     for k, axes in enumerate(seeds):
         (random,), (start,) = named(axes, "random"), named(axes, "start")
-        assert np.allclose(start.get_xydata()[0], played.read("position")[k][0].mean(axis=0))
+        assert np.allclose(start.get_xydata()[0], rollouts.read("position")[k][0].mean(axis=0))
         mine = [lines for lines in axes.findobj(LineCollection) if lines is not random]
-        assert np.allclose(mine[0].get_segments(), np.swapaxes(played.read("position")[k], 0, 1))
-        assert np.allclose(random.get_segments(), np.swapaxes(played.read("random"), 0, 1))
+        assert np.allclose(mine[0].get_segments(), np.swapaxes(rollouts.read("position")[k], 0, 1))
+        assert np.allclose(random.get_segments(), np.swapaxes(rollouts.read("random"), 0, 1))
         assert random.get_zorder() < mine[0].get_zorder()
-        colours = style.skill_colours(played.read("skill")[k], "continuous")
+        colours = style.skill_colours(rollouts.read("skill")[k], "continuous")
         assert np.allclose(mine[0].get_colors()[:, :3], colours)
 
 
 def on_a_line(run, kind="continuous"):
     """Make a run's evaluation one of a body that runs along a line."""
-    played = ArrayFile(run.evaluation / "rollouts.safetensors")
-    arrays = {name: played.read(name) for name in played.shapes()}
+    rollouts = ArrayFile(run.evaluation / "rollouts.safetensors")
+    arrays = {name: rollouts.read(name) for name in rollouts.shapes()}
     arrays = {n: x[..., :1] if n in ("position", "random") else x for n, x in arrays.items()}
     write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": kind})
     return arrays
@@ -142,8 +142,8 @@ def test_a_body_on_a_line_is_shown_over_its_skills(run, figures):
 def test_skills_are_drawn_one_by_one_with_their_numbers(tmp_path, figures):
     run = copy_of(trained(discrete=4), tmp_path / "run")
     assert plots.draw_skills(run.path).name == "skills.png"
-    played = ArrayFile(run.evaluation / "rollouts.safetensors")
-    position, which = played.read("position")[0], np.argmax(played.read("skill")[0], axis=-1)
+    rollouts = ArrayFile(run.evaluation / "rollouts.safetensors")
+    position, which = rollouts.read("position")[0], np.argmax(rollouts.read("skill")[0], axis=-1)
     shown = panels(figures["skills.png"])
     assert [axes.get_title(loc="left").split()[0] for axes in shown] == ["0", "1", "2", "3"]
     for n, axes in enumerate(shown):
@@ -162,14 +162,14 @@ def test_continuous_skills_have_no_panels_of_their_own(run):
 
 def test_phi_is_shown_at_the_end_and_as_it_moved(run, figures):
     plots.draw_phi(run.path)
-    played = ArrayFile(run.evaluation / "rollouts.safetensors")
-    first, last = played.read("phi_first"), played.read("phi_last")
+    rollouts = ArrayFile(run.evaluation / "rollouts.safetensors")
+    first, last = rollouts.read("phi_first"), rollouts.read("phi_last")
     shown = panels(figures["phi.png"])[:4]
     drawn = [max(axes.collections, key=lambda points: points.get_zorder()).get_offsets() for axes in shown]
     for k in range(2):
         assert np.allclose(drawn[k], last[k])
         assert np.allclose(drawn[2 + k], last[k] - first[k])
-        assert np.allclose(named(shown[k], "random")[0].get_offsets(), played.read("phi_random")[k])
+        assert np.allclose(named(shown[k], "random")[0].get_offsets(), rollouts.read("phi_random")[k])
 
 
 def test_correlations_are_pearsons(figures):
@@ -188,9 +188,9 @@ def test_matrices_name_their_axes(run, figures):
     assert [label.get_text() for label in axes.get_yticklabels()] == ["x", "y"]
     columns = ["$z_{1}$", "$z_{2}$", "$\\phi_{1}$", "$\\phi_{2}$"]
     assert [label.get_text() for label in axes.get_xticklabels()] == columns
-    played = ArrayFile(run.evaluation / "rollouts.safetensors")
-    both = np.concatenate([played.read("skill")[0], played.read("phi_last")[0]], axis=1)
-    assert np.allclose(axes.images[0].get_array(), maps.correlations(played.read("last")[0], both))
+    rollouts = ArrayFile(run.evaluation / "rollouts.safetensors")
+    both = np.concatenate([rollouts.read("skill")[0], rollouts.read("phi_last")[0]], axis=1)
+    assert np.allclose(axes.images[0].get_array(), maps.correlations(rollouts.read("last")[0], both))
 
 
 @pytest.mark.parametrize(
@@ -277,8 +277,8 @@ def test_an_evaluation_without_random_actions_is_drawn_without_them(run):
     for name in ("random", "entries", "unit"):
         facts.pop(name)
     write_json(run.evaluation / "evaluation.json", facts)
-    played = ArrayFile(run.evaluation / "rollouts.safetensors")
-    arrays = {name: played.read(name) for name in ("position", "skill", "phi_first", "phi_last")}
+    rollouts = ArrayFile(run.evaluation / "rollouts.safetensors")
+    arrays = {name: rollouts.read(name) for name in ("position", "skill", "phi_first", "phi_last")}
     write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": "continuous"})
     assert {path.stem for path in plots.draw_run(run.path)} == {"trajectories", "phi", "bars", "learning_curve"}
 

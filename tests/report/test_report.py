@@ -11,7 +11,7 @@ import pytest
 from trained import copy_of, trained, tree
 from wanderlust import cli
 from wanderlust.report import html
-from wanderlust.report.comparison import told_by
+from wanderlust.report.comparison import read_record
 from wanderlust.report.document import Reported, draw_all, duration, report, verdict_of
 from wanderlust.runs.files import write_json
 from wanderlust.runs.run import Run
@@ -61,8 +61,8 @@ def command(*words):
 
 
 def page_of(*runs, **changes):
-    told = [dataclasses.replace(told_by(run, run.path.name), **changes) for run in runs]
-    return report([Reported(one, [("again", "run it")], [("on", "go on")]) for one in told], "1.2.3")
+    records = [dataclasses.replace(read_record(run, run.path.name), **changes) for run in runs]
+    return report([Reported(one, [("again", "run it")], [("on", "go on")]) for one in records], "1.2.3")
 
 
 def assert_self_contained(text):
@@ -124,18 +124,18 @@ def test_what_files_say_is_shown_as_text(run):
 
 
 def test_the_verdict_of_the_evaluation_is_taken_or_made_of_its_measures(run):
-    told = told_by(run, "run")
-    facts = told.evaluation
+    record = read_record(run, "run")
+    facts = record.evaluation
     for found in ("It learned.", {"text": "It learned."}):
-        assert verdict_of(dataclasses.replace(told, evaluation={**facts, "verdict": found})) == "It learned."
+        assert verdict_of(dataclasses.replace(record, evaluation={**facts, "verdict": found})) == "It learned."
     metrics = {"coverage_mode": {"per_seed": [300.0, 500.0]}, "distance": {"per_seed": [5.0, 7.0]}}
     plain = {**facts, "metrics": metrics, "random": {"coverage": 80}}
-    assert verdict_of(dataclasses.replace(told, evaluation=plain)).startswith(
+    assert verdict_of(dataclasses.replace(record, evaluation=plain)).startswith(
         "20 random skills cover 400 ± 1,271 bins, 5 times as many as random actions (80), and end 6.0 ± 12.7 m"
     )
     poor = {**plain, "random": {"coverage": 410}}
-    assert "no more than random actions (410)" in verdict_of(dataclasses.replace(told, evaluation=poor))
-    assert "have not been evaluated yet" in verdict_of(dataclasses.replace(told, evaluation=None))
+    assert "no more than random actions (410)" in verdict_of(dataclasses.replace(record, evaluation=poor))
+    assert "have not been evaluated yet" in verdict_of(dataclasses.replace(record, evaluation=None))
 
 
 def test_films_go_into_the_page_but_large_ones(run, monkeypatch):
@@ -184,10 +184,10 @@ def test_a_run_that_was_not_evaluated_is_evaluated_beside_it(run):
 def test_damaged_files_are_a_line(run):
     facts = json.loads((run.evaluation / "evaluation.json").read_text())
     write_json(run.evaluation / "evaluation.json", {**facts, "seeds": "none"})
-    told = told_by(run, "run")
+    record = read_record(run, "run")
     (run.evaluation / "rollouts.safetensors").write_bytes(b"no")
     with pytest.raises(html.UserError, match=r"not a whole wanderlust file"):
-        draw_all(told, run.path / "drawn")
+        draw_all(record, run.path / "drawn")
 
 
 def test_text_that_is_no_text():

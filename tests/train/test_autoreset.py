@@ -200,7 +200,7 @@ def test_termination_on_the_last_allowed_step_is_termination():
     assert not t.truncated.any()
 
 
-def test_a_played_world_that_terminates_stays_where_it_ended():
+def test_a_world_of_a_rollout_that_terminates_stays_where_it_ended():
     world = Corridor(always_near=True)
 
     def act(obs, skill, key):
@@ -224,7 +224,7 @@ class Breaking(Corridor):
 
 
 @pytest.mark.parametrize("compiles", [True, False])
-def test_a_played_world_that_breaks_down_stays_where_it_last_was(compiles):
+def test_a_world_of_a_rollout_that_breaks_down_stays_where_it_last_was(compiles):
     world = Breaking(always_near=True)
     engine = dataclasses.replace(make_engine(world), compiles=compiles)
     rollout = play(world, engine, lambda obs, z, key: jnp.zeros((2, 1)), jnp.zeros((2, 2)), jax.random.key(0), 4)

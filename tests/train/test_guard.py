@@ -80,7 +80,7 @@ def wanderlust(capsys):
 
 
 @pytest.mark.parametrize(("driver", "engine"), [("fused", Breaking), ("split", BreakingOnHost)])
-def test_a_world_that_is_lost_stops_the_run_and_can_be_replayed(tmp_path, monkeypatch, wanderlust, driver, engine):
+def test_a_world_that_breaks_down_stops_the_run_and_can_be_replayed(tmp_path, monkeypatch, wanderlust, driver, engine):
     run = copy_of(trained(seeds=3), tmp_path / "run")
     run = dataclasses.replace(run, config=dataclasses.replace(run.config, driver=driver))
     run.checkpoints()[4].unlink()
@@ -130,7 +130,7 @@ def test_an_overflow_stops_the_run(tmp_path, overflow):
     assert [row["epoch"] for row in run.metrics()] == [2]
 
 
-def test_a_world_that_is_lost_in_an_overflow_can_be_replayed(tmp_path, monkeypatch, overflow, wanderlust):
+def test_a_world_that_breaks_down_in_an_overflow_can_be_replayed(tmp_path, monkeypatch, overflow, wanderlust):
     run = copy_of(trained(seeds=3), tmp_path / "run")
     overflow()
     run.checkpoints()[4].unlink()

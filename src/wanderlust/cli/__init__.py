@@ -1,7 +1,6 @@
 """The command line: `wanderlust discover`, `evaluate`, `reach`, `downstream` and so on, a class for each."""
 
 import contextlib
-import difflib
 import io
 import itertools
 import os
@@ -12,14 +11,18 @@ from typing import Any
 import tyro
 from rich.console import Console
 
+from wanderlust import __version__
 from wanderlust.cli.comparisons import Compare, Report
 from wanderlust.cli.explore import Explore
 from wanderlust.cli.flags import COMPLETION, flag_names, one_of, with_flags
 from wanderlust.cli.goals import Downstream, ReachGoals
+from wanderlust.cli.numbers import NUMBERS
 from wanderlust.cli.reports import EXIT_INTERRUPTED, EXIT_USER_ERROR
 from wanderlust.cli.skills import Discover, Evaluate, Export, List, Prune, Publish, ReplayStep
 from wanderlust.cli.studies import ITEMS, Bench, Reproduce
-from wanderlust.errors import UserError
+from wanderlust.cli.sweeps import Sweep
+from wanderlust.cli.video import Video
+from wanderlust.errors import UserError, did_you_mean
 
 COMMANDS: dict[str, Any] = {
     "discover": Discover,
@@ -28,11 +31,13 @@ COMMANDS: dict[str, Any] = {
     "downstream": Downstream,
     "compare": Compare,
     "report": Report,
+    "video": Video,
     "explore": Explore,
     "export": Export,
     "publish": Publish,
     "prune": Prune,
     "replay": ReplayStep,
+    "sweep": Sweep,
     "reproduce": Reproduce,
     "bench": Bench,
     "list": List,
@@ -59,6 +64,7 @@ def _parse(argv: Sequence[str]) -> Any:
                 description=ABOUT,
                 config=(tyro.conf.DisallowNone,),
                 return_unknown_args=True,
+                registry=NUMBERS,
             )
     except SystemExit as stop:
         if stop.code in (0, None):
@@ -81,7 +87,8 @@ def _command(argv: Sequence[str]) -> tuple[list[str], Any]:
         if not choices:
             break
         if word not in choices:
-            raise UserError(f"there is no {' '.join([*words, word])}; known: {', '.join(choices)}; {_see(words)}")
+            advice = did_you_mean(word, choices) or f"; known: {', '.join(choices)}"
+            raise UserError(f"there is no {' '.join([*words, word])}{advice}; {_see(words)}")
         words.append(word)
         kind = choices[word]
         choices = ITEMS if kind is Reproduce else {}
@@ -114,15 +121,18 @@ def _no_such(words: Sequence[str], kind: Any) -> str:
     section = flag.rpartition(".")[0]
     if section and (fields := [name for name in known if name.rpartition(".")[0] == section]):
         return f"there is no option {flag} here; there are {', '.join(fields)}"
-    near = difflib.get_close_matches(flag, known, 1)
-    return f"there is no option {flag}" + (f"; did you mean {near[0]}?" if near else "")
+    return f"there is no option {flag}{did_you_mean(flag, known)}"
 
 
 def main(argv: list[str] | None = None) -> None:
     """Run a command; bad input ends in one line on stderr and exit code 2."""
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)  # zoo:ant: is no picture of an ant
     try:
-        command = _parse((sys.argv[1:] if argv is None else argv) or ["--help"])
+        words = (sys.argv[1:] if argv is None else argv) or ["--help"]
+        if words == ["--version"]:
+            console.print(f"wanderlust {__version__}")
+            sys.exit(0)
+        command = _parse(words)
         sys.exit(command.run(console))
     except UserError as error:
         print(f"wanderlust: {error}", file=sys.stderr)

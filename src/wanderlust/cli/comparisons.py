@@ -1,8 +1,7 @@
-"""Commands that look at runs as a whole: compare, report."""
+"""Commands on whole runs: compare, report."""
 
 import dataclasses
 import shlex
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,22 +44,22 @@ class Compare:
         from wanderlust.report.comparison import differences, markdown, notes, reached
         from wanderlust.report.document import drawn_of
         from wanderlust.report.plots.side_by_side import draw_comparison
-        from wanderlust.runs.files import staging, write_atomic, write_json
+        from wanderlust.runs.files import put_in_place, staging, write_atomic, write_json
 
-        told = _read(self.runs, self.episodes)
-        folder = self.out or Path("comparisons") / _joined([one.label for one in told])
+        records = _read(self.runs, self.episodes)
+        folder = self.out or Path("comparisons") / _joined([one.label for one in records])
         _refuse_existing(folder, self.replace)
         with staging(folder, folder.parent) as made:
             if not self.quick:
-                told = _evaluated(told, self.episodes, made, console)
-            draw_comparison([drawn_of(one) for one in told], made / "comparison.png")
-            differing, came_to = differences([one.fields for one in told]), reached(told)
-            facts = {"runs": [str(one.run) for one in told], "differences": differing, "reached": came_to}
-            write_json(made / "comparison.json", {**facts, "notes": notes(told)})
-            write_atomic(made / "comparison.md", markdown(told))
-            _move(made, folder)
-        _show(console, [one.label for one in told], differing, came_to)
-        for said in notes(told):
+                records = _evaluated(records, self.episodes, made, console)
+            draw_comparison([drawn_of(one) for one in records], made / "comparison.png")
+            differing, came_to = differences([one.fields for one in records]), reached(records)
+            facts = {"runs": [str(one.run) for one in records], "differences": differing, "reached": came_to}
+            write_json(made / "comparison.json", {**facts, "notes": notes(records)})
+            write_atomic(made / "comparison.md", markdown(records))
+            put_in_place(made, folder)
+        _show(console, [one.label for one in records], differing, came_to)
+        for said in notes(records):
             console.print(said)
         console.print(f"table: {folder / 'comparison.md'}")
         console.print(f"figure: {folder / 'comparison.png'}")
@@ -95,17 +94,17 @@ class Report:
         from wanderlust.report.document import Reported, report, reproduction
         from wanderlust.runs.files import write_atomic
 
-        told = _read(self.runs, self.episodes)
-        several = Path("comparisons") / f"{_joined([one.label for one in told])}.html"
-        own = told[0].run.results / "report.html" if len(told) == 1 else several
+        records = _read(self.runs, self.episodes)
+        several = Path("comparisons") / f"{_joined([one.label for one in records])}.html"
+        own = records[0].run.results / "report.html" if len(records) == 1 else several
         page = self.out or own
         if page.is_dir():
             raise UserError(f"--out is {page}, a folder; name a file, e.g. {page / 'report.html'}")
-        _refuse_existing(page, self.replace or (len(told) == 1 and self.out is None))
+        _refuse_existing(page, self.replace or (len(records) == 1 and self.out is None))
         with tempfile.TemporaryDirectory(prefix="wanderlust-evaluations-") as place:
             if not self.quick:
-                told = _evaluated(told, self.episodes, Path(place), console)
-            text = report([Reported(one, reproduction(one), _next(one)) for one in told], __version__)
+                records = _evaluated(records, self.episodes, Path(place), console)
+            text = report([Reported(one, reproduction(one), _next(one)) for one in records], __version__)
         write_atomic(page, text)
         console.print(f"report: {page} ({len(text) / 1e6:.1f} MB)")
         return 0
@@ -114,7 +113,7 @@ class Report:
 def _read(where: Sequence[Path], episodes: int) -> list[Any]:
     """What the files of some runs say."""
     from wanderlust.envs import devices
-    from wanderlust.report.comparison import labels, told_by
+    from wanderlust.report.comparison import labels, read_record
     from wanderlust.runs.zoo import open_run
 
     require_at_least(1, "--episodes", episodes)
@@ -122,15 +121,15 @@ def _read(where: Sequence[Path], episodes: int) -> list[Any]:
         raise UserError("no run given; name the folders of runs, or zoo:NAME")
     devices.prepare()
     runs = [open_run(one) for one in where]
-    return [told_by(run, label) for run, label in zip(runs, labels(runs), strict=True)]
+    return [read_record(run, label) for run, label in zip(runs, labels(runs), strict=True)]
 
 
-def _evaluated(told: Sequence[Any], episodes: int, folder: Path, console: Console) -> list[Any]:
+def _evaluated(records: Sequence[Any], episodes: int, folder: Path, console: Console) -> list[Any]:
     """The same runs, each with a current evaluation; those that are made now go under a folder."""
     from wanderlust.evaluation.missing import with_evaluation
 
-    places = [folder / "evaluations" / f"{n}-{_joined([one.label])}" for n, one in enumerate(told)]
-    return [with_evaluation(one, episodes, place, console.print) for one, place in zip(told, places, strict=True)]
+    places = [folder / "evaluations" / f"{n}-{_joined([one.label])}" for n, one in enumerate(records)]
+    return [with_evaluation(one, episodes, place, console.print) for one, place in zip(records, places, strict=True)]
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -142,20 +141,6 @@ def _joined(names: Sequence[str]) -> str:
 def _refuse_existing(path: Path, replace: bool) -> None:
     if path.exists() and not replace:
         raise UserError(f"{path} already exists; choose another --out, or --replace it")
-
-
-def _move(made: Path, folder: Path) -> None:
-    """Put a finished folder in its place."""
-    aside = made.with_name(f"{made.name}.old")
-    if folder.exists():
-        folder.rename(aside)
-    try:
-        made.rename(folder)
-    except OSError:
-        if aside.exists():
-            aside.rename(folder)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _show(
@@ -173,13 +158,13 @@ def _show(
     console.print(table, soft_wrap=False)
 
 
-def _next(told: Any) -> list[tuple[str, str]]:
+def _next(record: Any) -> list[tuple[str, str]]:
     """What can be done with a run next."""
     from wanderlust.cli import COMMANDS
 
-    run, quoted = told.run, shlex.quote(str(told.run))
+    run, quoted = record.run, shlex.quote(str(record.run))
     lines = []
-    if not told.finished:
+    if not record.finished:
         lines.append(("continue training", f"wanderlust discover --resume {quoted}"))
     lines.append(("measure and draw again", f"wanderlust evaluate {quoted} --episodes 1000"))
     if goals := to_goals(run):

@@ -57,19 +57,33 @@ def _flags(kind: Any, own: dict[Any, tuple[Any, ...]]) -> Any:
         hints, texts = typing.get_type_hints(one), _field_texts(one)
         for name in (field.name for field in dataclasses.fields(one) if field.name not in NOT_FLAGS):
             section = hints[name] if dataclasses.is_dataclass(hints[name]) else None
-            if isinstance(hints[name], types.UnionType):  # a section that is there only if something names it
-                if name in own:
+            if isinstance(hints[name], types.UnionType):  # something, or nothing
+                some = next(hint for hint in typing.get_args(hints[name]) if hint is not types.NoneType)
+                if not dataclasses.is_dataclass(some):
+                    hints[name] = some
+                elif name in own:  # a section that is there only if something names it
                     keys[name] = _flags(MethodConfig, {MethodConfig: own[name]})
-                continue
+                    continue
+                else:
+                    continue
             # the class of an earlier stage's method is not known here: it has the fields of every method
-            made = _flags(section, own if one is RunConfig else {}) if section else _flag(hints[name], texts.get(name))
+            short = f"--{name.replace('_', '-')}" if name in getattr(one, "short_flags", ()) else None
+            made = (
+                _flags(section, own if one is RunConfig else {})
+                if section
+                else _flag(hints[name], texts.get(name), short)
+            )
             keys.setdefault(name, made)
     return TypedDict(f"{kind.__name__}Flags", keys, total=False)  # type: ignore[operator]
 
 
-def _flag(hint: Any, text: str | None) -> Any:
-    widths = "N ..." if typing.get_origin(hint) is tuple else None
-    return Annotated[hint, arg(help=text or "", metavar=widths, help_behavior_hint="(by default the recipe's)")]
+def _flag(hint: Any, text: str | None, short: str | None = None) -> Any:
+    several = None
+    if typing.get_origin(hint) is tuple:
+        several = "NAME ..." if typing.get_args(hint)[0] is str else "N ..."
+    aliases = [short] if short else None
+    default = "(by default the recipe's)"
+    return Annotated[hint, arg(help=text or "", metavar=several, help_behavior_hint=default, aliases=aliases)]
 
 
 def _field_texts(kind: type) -> dict[str, str]:
@@ -99,7 +113,7 @@ def _own_fields(command: Any, argv: Sequence[str]) -> dict[Any, tuple[Any, ...]]
         return {EnvConfig: (type(config.env),), MethodConfig: (type(config.method),), **added}
     own: dict[Any, tuple[Any, ...]] = {}
     method, env = plain.get("--method"), _named_env(command, argv)
-    if any(word.startswith("--env.") for word in argv) or (asks and env):
+    if any(word.startswith("--env.") for word in argv) or (env and (asks or WORLDS.is_family(env))):
         own[EnvConfig] = _configs(WORLDS, [env or command.env])
     if any(word.startswith("--method.") for word in argv) or (asks and method):
         from wanderlust.methods import parse_method

@@ -55,10 +55,12 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
     """Train a run, and say how that ended, what came of it and what to try next."""
     from wanderlust import api
     from wanderlust.envs import devices
+    from wanderlust.registry import WORLDS
 
     config = run.config
     seeds = f"seed {config.seed}" if config.seeds == 1 else f"{config.seeds} seeds"
     console.print(f"{config.name}, recipe {config.recipe}, {seeds}, on {devices.describe()}; run folder: {run.path}")
+    report_decisions(console, config)
     outcome = api.train(run, budget_seconds)
     resume = f"continue with: {_program()} discover --resume {_quoted(run)}"
     if outcome.reason == "interrupted":
@@ -71,12 +73,37 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
     console.print("try next:")
     if goals := to_goals(run):
         console.print(f"  {_program()} {goals}")
-    if config.env.name == "point":
+    if WORLDS.is_family(config.env.name):
+        goals = f" --config {shlex.quote(str(run.path / 'config.json'))} --seed {config.seed + config.seeds}"
+        console.print(f"  {_program()} discover{goals} --budget-seconds 1800")
+    elif config.env.name == "point":
         console.print(f"  {_program()} discover point --discrete 16 --seeds 4")
     else:
         faster = " --recipe fast" if config.engine == "c" and devices.has_gpu() else ""
         console.print(f"  {_program()} discover {config.env.name} --discrete 16{faster} --budget-seconds 1800")
     return 0
+
+
+def report_decisions(console: Console, config: Any) -> None:
+    """What was decided by rule about a model file, and what random actions do to it; nothing of other worlds."""
+    from wanderlust.envs import make_world
+    from wanderlust.envs.models.describe import decisions
+    from wanderlust.envs.worlds.mjcf_file import ModelFile
+
+    world = make_world(config.env)
+    if not isinstance(world, ModelFile):
+        return
+    sac = config.sac
+    entropy = f"entropy weight {sac.alpha:g}, " if not sac.learn_alpha else ""
+    learning = (
+        f"{entropy}horizon of {1 / (1 - sac.discount):.0f} control steps, places divided by {sac.position_scale:g} "
+        f"for policy and critics (sac.alpha, sac.discount, sac.position_scale)"
+    )
+    table = Table("", "", title="decided by rule, where you said nothing", show_header=False, box=None)
+    table.title_justify = "left"
+    for name, words in {**decisions(world), "random actions": world.trial.words(), "learning": learning}.items():
+        table.add_row(name, words)
+    console.print(table, soft_wrap=False)
 
 
 def to_goals(run: Any) -> str | None:
@@ -132,7 +159,7 @@ def report_drive(
     console: Console, run: Any, bodies: int, steps: int, seed: int, engine: EngineName = "auto", every: int = 1
 ) -> None:
     """Drive the skills of every seed, and show how that went, with a verdict."""
-    from wanderlust.evaluation.drive import evaluate_drive, verdict
+    from wanderlust.evaluation.drive import drive_verdict, evaluate_drive
 
     result = evaluate_drive(run, bodies, steps, seed, engine, every)
     for one in result["seeds"]:
@@ -157,12 +184,12 @@ def report_drive(
             f"random skills, {one['speed']:.2g} m a step. A body has fallen if {result['fallen']}; when it lay for "
             f"{result['given_up_after']} steps, it is put up again at the origin."
         )
-        console.print(verdict(one))
+        console.print(drive_verdict(one))
     console.print(f"result: {run.evaluation / 'drive.json'}")
 
 
 def _interval(found: dict[str, Any]) -> str:
-    """A median with its interval; what is not known is more than was looked at."""
+    """A median with its interval; an unknown one is longer than the drive."""
     median, low, high = (f"{found[k]:,.0f}" if found[k] is not None else "" for k in ("median", "low", "high"))
     most = f"> {found['at_most']:,}"
     return f"{median or most} ({low or most} to {high or most})" if low else most

@@ -1,4 +1,4 @@
-"""Commands that make skills, look at them and pass them on: discover, evaluate, export, publish, replay, list."""
+"""Commands that make skills, measure them and pass them on: discover, evaluate, export, publish, replay, list."""
 
 import dataclasses
 import json

@@ -30,16 +30,21 @@ def from_json(kind: type[T], text: str, where: str) -> T:
     return build(kind, data, where)
 
 
+def parsed(change: str) -> tuple[str, Any]:
+    """The name and the value of a change: JSON, or a bare word."""
+    path, equals, text = change.partition("=")
+    require(bool(equals), f"--set {change} has no value; write --set name=value, e.g. --set sac.discount=0.995")
+    try:
+        return path, json.loads(text)
+    except (ValueError, RecursionError):
+        return path, text
+
+
 def with_changes(config: T, changes: tuple[str, ...]) -> T:
     """A copy with some fields changed, e.g. ``sac.discount=0.995``; values are JSON, or bare words for strings."""
     data = dataclasses.asdict(config)  # type: ignore[call-overload]
     for change in changes:
-        path, equals, text = change.partition("=")
-        require(bool(equals), f"--set {change} has no value; write --set name=value, e.g. --set sac.discount=0.995")
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            value = text
+        path, value = parsed(change)
         *sections, field = path.split(".")
         node: Any = data
         for section in sections:

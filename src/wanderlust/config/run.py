@@ -5,6 +5,7 @@ environment and a method may have a class of their own, which the registry finds
 """
 
 import dataclasses
+from pathlib import Path
 from typing import Any, Literal
 
 from wanderlust.config.bounds import Count, CountOrZero, Positive, Share, Weight, Widths, check_bounds
@@ -27,6 +28,9 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "env.")
+
+    def find_files(self, folder: Path) -> None:
+        """Read what else the environment needs and a run kept in its folder; called before a world is made of this."""
 
 
 @dataclasses.dataclass(frozen=True)

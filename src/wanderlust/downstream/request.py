@@ -48,14 +48,14 @@ def result_folder(source: Run, task: str, controller: str) -> Path:
     return source.results / "downstream" / f"{task}-{controller}"
 
 
-def check(request: Request, source: Run) -> None:
+def check_request(request: Request, source: Run) -> None:
     """Refuse what does not go together, in one line."""
     task, controller, config = request.task, request.controller, source.config
     method, discrete = make_method(config.method, make_skills(config.skills)), config.skills.kind == "discrete"
     if controller not in CONTROLLERS:
         raise UserError(f"--controller is {controller!r}; it must be one of {', '.join(CONTROLLERS)}")
     if task.env != config.env.name:
-        raise UserError(f"{task.name} is played in {task.env!r}; these skills are of {config.env.name!r}")
+        raise UserError(f"{task.name} is a task of {task.env!r}; these skills are of {config.env.name!r}")
     learns = "ppo" if discrete else "sac"
     if controller in LEARNING and controller != learns:
         kinds = ("discrete", "continuous") if discrete else ("continuous", "discrete")

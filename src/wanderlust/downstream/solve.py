@@ -31,7 +31,7 @@ from wanderlust.downstream.controllers.options import (
 )
 from wanderlust.downstream.controllers.planning import planning_policy
 from wanderlust.downstream.controllers.zero_shot import skill_speed, within_reach, zero_shot_policy
-from wanderlust.downstream.request import LEARNING, Request, check, result_folder, usual_seeds
+from wanderlust.downstream.request import LEARNING, Request, check_request, result_folder, usual_seeds
 from wanderlust.downstream.saved import FORMAT, PAUSED, SavedController, load
 from wanderlust.downstream.settings import usual_option_length
 from wanderlust.downstream.tasks import AnyTask, GoalTask, make_task
@@ -90,7 +90,7 @@ def solve(
     source = open_run(run) if isinstance(run, str | Path) else run
     made = make_task(task) if isinstance(task, str) else task
     request = Request(made, controller, recipe, seed, seeds, epochs, worlds, hold, episodes, measure_only, resume)
-    check(request, source)
+    check_request(request, source)
     folder = result_folder(source, made.name, controller)
     parts = train.assemble(dataclasses.replace(source.config, engine=engine))
     setup = set_up_task(parts, made, engine)

@@ -69,12 +69,14 @@ class Controls(NamedTuple):
 
     @classmethod
     def of_model(cls, model: mujoco.MjModel) -> "Controls":
-        """The model's control ranges; [-1, 1] where it sets none."""
-        low, high = np.where(model.actuator_ctrllimited[:, None], model.actuator_ctrlrange, (-1.0, 1.0)).T.copy()
+        """The model's control ranges; where it sets none, [-1, 1], and [0, 1] for muscles."""
+        muscle = model.actuator_dyntype == int(mujoco.mjtDyn.mjDYN_MUSCLE)
+        usual = np.where(muscle[:, None], (0.0, 1.0), (-1.0, 1.0))
+        low, high = np.where(model.actuator_ctrllimited[:, None], model.actuator_ctrlrange, usual).T.copy()
         return cls(low, 0.5 * (high - low))
 
     def of_worlds(self, count: int) -> "Controls":
-        """The same, a row for each of so many worlds: NumPy goes through arrays of one shape in one go."""
+        """The same, a row for each of so many worlds: NumPy is fastest on arrays of one shape."""
         return Controls(np.tile(self.low, (count, 1)), np.tile(self.half, (count, 1)))
 
     def of(self, action: Any) -> Any:
@@ -100,12 +102,14 @@ def name_floor_contacts(spec: mujoco.MjSpec) -> None:
     """Say which geoms can touch, where that is only the floor and each of the others (Ant and HalfCheetah).
 
     The engine would otherwise sort all bodies along an axis at every step to find pairs that may be close, and then
-    learn that none of them may touch. Each pair gets the contact parameters that the engine
-    itself gives it, read from a model whose floor is so high that everything touches it.
+    learn that none of them may touch. Each pair gets the contact parameters that the engine itself gives it, read from
+    a model whose floor is so high that everything touches it. A model with other contacts, or geoms without names, is
+    left as it is.
     """
     floors = [geom for geom in spec.geoms if geom.type == mujoco.mjtGeom.mjGEOM_PLANE]
     others = [geom for geom in spec.geoms if geom.type != mujoco.mjtGeom.mjGEOM_PLANE]
-    if len(floors) != 1 or any(one.contype & other.conaffinity for one in others for other in others):
+    nameless = not all(geom.name for geom in spec.geoms)
+    if len(floors) != 1 or nameless or any(one.contype & other.conaffinity for one in others for other in others):
         return
     raised = spec.copy()
     raised.geom(floors[0].name).pos[2] += 100.0

@@ -29,6 +29,21 @@ def random_poses(model: mujoco.MjModel, count: int, draw: np.random.Generator) -
     return np.array(found).reshape(len(found), model.nq)
 
 
+def lift_out(model: mujoco.MjModel, data: Any) -> float:
+    """Raise a body whose start is in the floor, if its root lets it; by how many metres. `data` is after mj_forward."""
+    roots, before = _roots(model), data.qpos.copy()
+    still = model.body_weldid[model.geom_bodyid] == 0
+    raised = 0.0
+    for _ in range(10):
+        deep = [c.dist for c in data.contact if c.exclude == 0 and still[c.geom1] != still[c.geom2]]
+        if min(deep, default=0.0) > -DEEPEST:
+            break
+        _raise(model, data, roots, -min(deep))
+        raised -= min(deep)
+        mujoco.mj_forward(model, data)
+    return raised if np.any(data.qpos != before) else 0.0
+
+
 def lowest_point(model: mujoco.MjModel, data: mujoco.MjData) -> float:
     """Height of the lowest point of all that moves and can touch something, after mj_kinematics."""
     can_touch = (model.geom_contype | model.geom_conaffinity) != 0

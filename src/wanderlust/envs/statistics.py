@@ -77,8 +77,8 @@ def _random_rollouts(
     unroll = jax.jit(unroll) if engine.compiles else unroll
 
     def roll_out(key: Key[Array, ""]) -> tuple[Any, Any]:
-        start, play = jax.random.split(key)
-        obs = np.asarray(unroll((), begin(start), jax.random.split(play, steps))[1], np.float64)
+        start, draw = jax.random.split(key)
+        obs = np.asarray(unroll((), begin(start), jax.random.split(draw, steps))[1], np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # the caller reports what is not finite
             return obs.mean(axis=1), obs.var(axis=1)
 

@@ -23,8 +23,8 @@ def random_episodes(world: World, engine: Engine, episodes: int, seeds: Sequence
 
     episodes_of = make_episodes(world, engine, act, spec.episode_length)
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-    played = over_seeds(engine, episodes_of)((), jnp.zeros((len(seeds), episodes, 1)), keys)
-    rollout: Rollout = jax.device_get(played)
+    rollouts = over_seeds(engine, episodes_of)((), jnp.zeros((len(seeds), episodes, 1)), keys)
+    rollout: Rollout = jax.device_get(rollouts)
     engine.check()
     return rollout
 

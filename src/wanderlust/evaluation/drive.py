@@ -82,7 +82,7 @@ def evaluate_drive(
         event = drive(of_seed(learned, which), pace, jax.random.split(jax.random.key(seed), steps + 2))
         parts.engine.check()
         facts = {"radius": round(pace.radius, 4), "speed": round(pace.speed, 5), "steps_per_goal": pace.steps(RANGE)}
-        seeds.append({"seed": run.config.seed + which, **facts, "metrics": measures(event)})
+        seeds.append({"seed": run.config.seed + which, **facts, "metrics": drive_measures(event)})
     result = {
         "name": run.config.name,
         "run": str(run),
@@ -170,7 +170,7 @@ def random_goals(key: Key[Array, ""], count: int, dims: int) -> Float[Array, "co
 # --- from events to measures -----------------------------------------------------------------------------------------
 
 
-def measures(event: Event) -> dict[str, Any]:
+def drive_measures(event: Event) -> dict[str, Any]:
     """Of events [steps, bodies]: shares and rates with 95% intervals over bodies, and medians of times to an event."""
     steps = len(event.reached)
     goals = np.maximum(1, (event.reached | event.missed).sum(axis=0))
@@ -190,19 +190,19 @@ GOOD_SHARE, GOOD_STEPS = 0.9, 5_000
 """Of goals reached, and between falls that are not recovered from: what the verdict calls good to drive."""
 
 
-def verdict(one: dict[str, Any]) -> str:
+def drive_verdict(one: dict[str, Any]) -> str:
     """One line on the skills of a seed."""
     found = one["metrics"]
     share, median = found["reached_share"]["mean"], found["steps_between_unrecovered_falls"]["median"]
-    looked = found["steps_between_unrecovered_falls"]["at_most"]
-    stays = f"more than {looked:,}" if median is None else f"{median:,.0f}"
+    driven = found["steps_between_unrecovered_falls"]["at_most"]
+    stays = f"more than {driven:,}" if median is None else f"{median:,.0f}"
     words = f"{share:.0%} of the goals reached, {stays} steps between falls that it does not get up from"
-    if share >= GOOD_SHARE and ((median is None and looked >= GOOD_STEPS) or (median or 0) > GOOD_STEPS):
+    if share >= GOOD_SHARE and ((median is None and driven >= GOOD_STEPS) or (median or 0) > GOOD_STEPS):
         return f"Verdict: good to drive: {words}."
     weak = [
         *(["it misses too many goals"] if share < GOOD_SHARE else []),
         *(["it stays down too often"] if median is not None and median <= GOOD_STEPS else []),
-        *(["it was not driven for long enough to tell"] if median is None and looked < GOOD_STEPS else []),
+        *(["it was not driven for long enough to tell"] if median is None and driven < GOOD_STEPS else []),
     ]
     return f"Verdict: not good to drive yet, {' and '.join(weak)}: {words}."
 
@@ -219,7 +219,7 @@ def _recovered(event: Event) -> float | None:
 
 
 def _median(happened: ArrayLike) -> dict[str, Any]:
-    """Median steps to an event, from the start or the event before; None where it is longer than was looked."""
+    """Median steps to an event, from the start or the event before; None where it is longer than the drive."""
     steps = np.asarray(happened)
     per_body = [times_to(column) for column in steps.T]
     draw, medians = np.random.default_rng(0), []

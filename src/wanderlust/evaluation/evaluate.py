@@ -24,7 +24,7 @@ from wanderlust.runs.run import Run
 
 
 def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = "auto") -> dict[str, Any]:
-    """Play `episodes` random skills per seed with mode and with sampled actions; write and return the measures.
+    """Roll out `episodes` random skills per seed with mode and with sampled actions; write and return the measures.
 
     As many episodes of random actions, once for all seeds, are what they are compared with.
     The engine need not be the one that trained the run.
@@ -74,6 +74,7 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
         "phi_last": phi_last,
         "phi_random": phi_random,
     }
+    run.check_ours()
     write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": run.config.skills.kind})
     write_json(run.evaluation / "evaluation.json", result)
     return result
@@ -103,7 +104,7 @@ def _env_steps(run: Run, epoch: int) -> int:
 
 
 def _env_steps_before(run: Run) -> int:
-    """Environment steps of what this run began with, an earlier stage or another run, as far as they are told."""
+    """Environment steps of what this run began with, an earlier stage or another run, as far as its provenance says."""
     steps, before = 0, run.provenance().get("began_with")
     while before:
         steps += before["env_steps"] if isinstance(before.get("env_steps"), int) else 0

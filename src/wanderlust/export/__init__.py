@@ -4,7 +4,7 @@ OUT/policy.onnx   (observation, skill) -> (action, mean, log_std)
 OUT/phi.onnx      observation -> phi, of methods that have a map of states
 OUT/onnx.json     what else a user must know (`card.py`)
 
-Nothing is written before ONNX Runtime has given what JAX gives, on observations of episodes that the skills play.
+Nothing is written before ONNX Runtime has given what JAX gives, on observations of episodes of random skills.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ TOLERANCE = 1e-5
 """How far ONNX Runtime may be from JAX: in an action, and in what has no bound (phi, mean, log_std) as a share of the
 row's norm where that is above 1."""
 EPISODES = 16
-"""Random skills that are played to compare the two."""
+"""Episodes of random skills over which the two are compared."""
 
 Outputs = dict[str, NDArray[np.float32]]
 
@@ -60,7 +60,7 @@ def export_onnx(run: Run, seed: int = 0, out: Path | None = None) -> tuple[list[
     models = {"policy": policy_model(learned.policy, parts.view, about)}
     if network is not None:
         models["phi"] = phi_model(network, parts.view, about)
-    obs, skill = _played(parts, learned)
+    obs, skill = _rolled_out(parts, learned)
     expected = _in_jax(parts, learned, obs, skill)
     differences = _compare(models, expected, {"observation": obs, "skill": skill})
     facts = card(parts, run.entry or run.path.resolve().name, seed, epoch, has_phi=network is not None)
@@ -76,8 +76,8 @@ def export_onnx(run: Run, seed: int = 0, out: Path | None = None) -> tuple[list[
 # --- the comparison --------------------------------------------------------------------------------------------------
 
 
-def _played(parts: train.Setup, learned: Learned) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Every observation of a few episodes of random skills, and the skill that was played there."""
+def _rolled_out(parts: train.Setup, learned: Learned) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Every observation of a few episodes of random skills, and the skill there."""
     skill_key, rollout_key = jax.random.split(jax.random.key(0))
     skill = train.sample_skills(parts, skill_key[None], EPISODES)
     policy = jax.tree.map(lambda x: x[None], learned.policy)

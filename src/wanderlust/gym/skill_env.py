@@ -47,7 +47,7 @@ class SkillVectorEnv(OptionVectorEnv):
         """
         made = make_task(task) if isinstance(task, str) else task
         if skills.spec.name != made.env:
-            raise UserError(f"{made.name} is played in {made.env!r}; these skills are of {skills.spec.name!r}")
+            raise UserError(f"{made.name} is a task of {made.env!r}; these skills are of {skills.spec.name!r}")
         self._skills = skills
         self._command: Any = None
         """The current skills with the subgoals that a high-level policy set for them (`Skills.decide`)."""

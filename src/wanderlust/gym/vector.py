@@ -9,8 +9,8 @@ from gymnasium.vector import AutoresetMode
 from jaxtyping import Array, Key
 from numpy.typing import NDArray
 
-from wanderlust.config import build
-from wanderlust.envs import MujocoWorld, WorldState, make_world
+from wanderlust.config import EnvConfig, build
+from wanderlust.envs import MujocoWorld, World, WorldState, make_world
 from wanderlust.envs.base import sane
 from wanderlust.envs.engines.mujoco_c import CEngine
 from wanderlust.envs.worlds.body import Body
@@ -30,7 +30,7 @@ class WorldVectorEnv(EpisodicVectorEnv):
 
     def __init__(
         self,
-        env: str,
+        env: str | World,
         num_envs: int = 64,
         *,
         threads: int | None = None,
@@ -42,7 +42,8 @@ class WorldVectorEnv(EpisodicVectorEnv):
         """Begin with `reset`.
 
         Args:
-            env: ``"ant"``, ``"half-cheetah"``, ``"humanoid"``, or any other registered world that MuJoCo steps.
+            env: ``"ant"``, ``"half-cheetah"``, ``"humanoid"``, or any other registered world that MuJoCo steps;
+                the path of a model file; or such a world itself (`world_from_mjcf`).
             num_envs: how many worlds.
             threads: how many threads step them; all cores if not given. Results do not depend on it.
             episode_length: control steps until an episode is truncated; the world's own if not given, for ours 200,
@@ -52,12 +53,14 @@ class WorldVectorEnv(EpisodicVectorEnv):
             autoreset_mode: when a world whose episode has ended starts the next one, as Gymnasium defines it: in the
                 next step (the default, there and here), in the same step, or when it is reset.
         """
-        if not isinstance(env, str) or env not in WORLDS:
+        if isinstance(env, str) and env not in WORLDS:
             raise _not_mujoco(env)
-        kind = WORLDS.get(env)
+        own = WORLDS.get(env).configure(env) if isinstance(env, str) else getattr(env, "config", None)
+        if not isinstance(own, EnvConfig):
+            raise _not_mujoco(env)
         asked = {"episode_length": episode_length, "solver": solver, "cone": cone}
         given = {name: value for name, value in asked.items() if value is not None}
-        self.config = build(kind.Config, {**dataclasses.asdict(kind.configure(env)), **given}, "make_vec")
+        self.config = build(type(own), {**dataclasses.asdict(own), **given}, "make_vec")
         world = make_world(self.config)
         if not isinstance(world, MujocoWorld):
             raise _not_mujoco(env)
@@ -66,9 +69,9 @@ class WorldVectorEnv(EpisodicVectorEnv):
         self._age = np.zeros(num_envs, np.int64)
         self._state: Any = None
         """None before the first episode. Never written to, so that what is observed of it can be handed out."""
-        self._world, own = world, type(world)
-        self._never_ends = getattr(own, "terminated", None) is Body.terminated
-        self._observes_state = getattr(own, "observe", None) is Body.observe
+        self._world, kind = world, type(world)
+        self._never_ends = getattr(kind, "terminated", None) is Body.terminated
+        self._observes_state = getattr(kind, "observe", None) is Body.observe
         self._look, self._ended = jax.jit(jax.vmap(world.observe)), jax.jit(jax.vmap(world.terminated))
         self._draw = jax.jit(jax.vmap(world.initial))
 

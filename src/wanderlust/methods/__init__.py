@@ -3,7 +3,7 @@
 from typing import cast
 
 from wanderlust.config import MethodConfig, Variant
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, did_you_mean
 from wanderlust.methods.base import Method
 from wanderlust.methods.skills import SkillSpace
 from wanderlust.methods.views import VIEWS, View
@@ -35,4 +35,5 @@ def parse_method(text: str) -> tuple[str, Variant]:
     if name and name in METHODS:
         raise UserError(f"unknown variant -{view} of {name}; known: {suffixes}")
     known = ", ".join(METHODS.names())
-    raise UserError(f"unknown method {text!r}; known: {known}, each also with {suffixes}; or package.module:Name")
+    near = did_you_mean(text, METHODS.names())
+    raise UserError(f"unknown method {text!r}{near}; known: {known}, each also with {suffixes}; or package.module:Name")

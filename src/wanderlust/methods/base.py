@@ -261,7 +261,7 @@ class FirstStage:
     """Shows how far it is: (total, unit)."""
     say: Callable[[str], None]
     interrupted: Callable[[], bool]
-    """Whether Ctrl-C has been pressed; long computations look now and then, and stop."""
+    """Whether Ctrl-C has been pressed; long computations ask now and then, and stop."""
 
 
 class LastStageStart(NamedTuple):

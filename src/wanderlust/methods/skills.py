@@ -111,6 +111,26 @@ def guessed(skills: SkillSpace, guess: Float[Array, "batch skill"]) -> Float[Arr
     return guess
 
 
+def spread(skills: SkillSpace, count: int, key: Key[Array, ""]) -> Float[Array, "skills skill"]:
+    """Skills to show: all discrete ones; directions all around on the plane; else of random ones the most different."""
+    if isinstance(skills, DiscreteSkills):
+        return skills.all()
+    length = skills.expected_norm if isinstance(skills, ContinuousSkills) else 1.0
+    if skills.size == 2:
+        angle = 2 * jnp.pi * jnp.arange(count) / count
+        return length * jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
+    if skills.size == 1:
+        return jax.vmap(skills.nearest)(jnp.linspace(-1.6 * length, 1.6 * length, count)[:, None])
+    drawn = jax.vmap(skills.sample)(jax.random.split(key, 64 * count))
+    if isinstance(skills, ContinuousSkills):
+        drawn = length * drawn / jnp.linalg.norm(drawn, axis=1, keepdims=True)
+    chosen = [0]
+    for _ in range(count - 1):
+        away = jnp.linalg.norm(drawn[:, None] - drawn[jnp.array(chosen)][None], axis=-1)
+        chosen.append(int(jnp.argmax(away.min(axis=1))))
+    return drawn[jnp.array(chosen)]
+
+
 def log_likelihood(
     skills: SkillSpace, guess: Float[Array, "batch skill"], skill: Float[Array, "batch skill"]
 ) -> Float[Array, " batch"]:

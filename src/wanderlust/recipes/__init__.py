@@ -7,8 +7,8 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-from wanderlust.config import RunConfig, SkillConfig, Variant
-from wanderlust.errors import UserError
+from wanderlust.config import EnvConfig, RunConfig, SkillConfig, Variant
+from wanderlust.errors import UserError, did_you_mean
 from wanderlust.methods import Method, parse_method
 from wanderlust.recipes.edl import edl, exploring, smm_paper
 from wanderlust.recipes.fetch import FETCHES, fetch_fast, fetch_laptop, fetch_paper
@@ -48,26 +48,30 @@ _OTHER_PAPERS: dict[str, Callable[[str, Variant, SkillConfig], RunConfig]] = {
 """On bodies `paper` is what their own authors published: two came after the LSD paper, one it ran with its own code."""
 
 
-def get_recipe(recipe: str, env: str, method: str, skills: SkillConfig, bonus: str | None = None) -> RunConfig:
+def get_recipe(
+    recipe: str, world: str | EnvConfig, method: str, skills: SkillConfig, bonus: str | None = None
+) -> RunConfig:
     """The configuration of a recipe; `method` as a user writes it, e.g. ``diayn-xyo``; `bonus`: what is added to it."""
     if bonus is not None:
-        return with_bonus(get_recipe(recipe, env, method, skills), bonus)
+        return with_bonus(get_recipe(recipe, world, method, skills), bonus)
     name, view = parse_method(method)
+    env = world if isinstance(world, str) else world.name
     known = known_recipes(env)
     if recipe not in known:
-        raise UserError(f"there is no recipe {recipe!r} for {env}; known: {', '.join(known)}")
-    basis = RECIPES.get((recipe, env), functools.partial(fallback, env))
+        near = did_you_mean(recipe, known)
+        raise UserError(f"there is no recipe {recipe!r} for {env}{near}; known: {', '.join(known)}")
+    basis = RECIPES.get((recipe, env), functools.partial(fallback, world))
     method_class: type[Method] = METHODS.get(name)
     if method_class.usual_skills.unit_length and skills.kind == "continuous":
         skills = dataclasses.replace(skills, unit_length=True)
     suffix = f"-{view}" if view else ""
     if name == "edl":
-        explore = get_recipe(recipe, env, f"smm{suffix}", usual_skills("smm"))
+        explore = get_recipe(recipe, world, f"smm{suffix}", usual_skills("smm"))
         return edl(recipe, env, view, explore, last=basis("lsd", view, skills))
     if name == "music":
         return music(basis("lsd", view, skills), view)
     if name == "ibol":
-        return ibol(recipe, env, view, skills, lower=get_recipe(recipe, env, f"linearizer{suffix}", SkillConfig()))
+        return ibol(recipe, env, view, skills, lower=get_recipe(recipe, world, f"linearizer{suffix}", SkillConfig()))
     if recipe == "paper" and name in _OTHER_PAPERS and env in BODIES:
         config = _OTHER_PAPERS[name](env, view, skills)
     else:

@@ -123,7 +123,7 @@ def fetch_fast(env: str, name: str, view: Variant, skills: SkillConfig) -> RunCo
     )
 
 
-def unit(config: RunConfig) -> float:
+def reward_unit(config: RunConfig) -> float:
     """By what a recipe has divided the rewards of a method: 1 but in `laptop` and `fast` of Fetch."""
     divided = config.env.name in FETCHES and config.recipe != "paper"
     return _UNIT.get(config.method.name, 1.0) if divided else 1.0

@@ -6,7 +6,7 @@ from typing import Any
 from wanderlust.config import MethodConfig, RunConfig, StagedConfig, Variant, method_config
 from wanderlust.errors import UserError
 from wanderlust.methods import Method, bonuses
-from wanderlust.recipes.fetch import unit
+from wanderlust.recipes.fetch import reward_unit
 from wanderlust.registry import METHODS
 
 
@@ -37,7 +37,7 @@ def _config(name: str, config: RunConfig, **fields: Any) -> MethodConfig:
         shuffle="shared" if config.recipe == "paper" else "swap",
         # on two cores 256 episodes take nearly twice as long as all else of an update
         episodes=min(32 if config.recipe == "laptop" else 256, config.schedule.sac_batch),
-        reward_scale=1.0 / unit(config),
+        reward_scale=1.0 / reward_unit(config),
         **fields,
     )
 

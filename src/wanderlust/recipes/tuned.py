@@ -2,22 +2,34 @@
 
 import dataclasses
 
-from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config, with_changes
+from wanderlust.config import (
+    EnvConfig,
+    RunConfig,
+    SacConfig,
+    ScheduleConfig,
+    SkillConfig,
+    Variant,
+    method_config,
+    with_changes,
+)
 from wanderlust.envs import MujocoWorld, make_world
+from wanderlust.envs.worlds.mjcf_file import ModelFile
+from wanderlust.recipes.any_body import for_any_body
 from wanderlust.recipes.sac import entropy_weight, learning_rates
 from wanderlust.registry import WORLDS
 
 
-def body_fast(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
+def body_fast(world: str | EnvConfig, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """What gets far-reaching skills soonest on one GPU (`docs/speed.md` has what was tried).
 
     Thousands of worlds a few steps at a time, since a physics step costs almost the same for one world and for
     thousands; many updates from the last collections; learning rates ten times the published ones, which normalised
     critics and quickly moving targets allow; a short horizon, which is enough for rewards that come at every step.
     """
+    env = world if isinstance(world, str) else world.name
     higher = env == "humanoid" and skills.kind == "continuous"
     config = RunConfig(
-        env=WORLDS.get(env).configure(env),
+        env=WORLDS.get(env).configure(env) if isinstance(world, str) else world,
         method=method_config(name, view, hidden=(256, 256), learning_rate=1e-3),
         skills=skills,
         sac=SacConfig(
@@ -83,14 +95,14 @@ def _for_humanoid(config: RunConfig) -> RunConfig:
     )
 
 
-def body_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
+def body_laptop(world: str | EnvConfig, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """What two to eight CPU cores can do: the same with 64 worlds, narrow networks and batches of 1,024.
 
     And with the published horizon. With that of `fast`, a third of it, Ant throws itself on its back, which changes
     much of its state at once, and stays there: of what walking would bring too little lies within 33 steps. Thousands
     of worlds find the way out, 64 do not (`docs/speed.md`).
     """
-    fast, worlds = body_fast(env, name, view, skills), 64
+    fast, worlds = body_fast(world, name, view, skills), 64
     steps = max(1, fast.env.episode_length // 4)
     return dataclasses.replace(
         fast,
@@ -116,9 +128,12 @@ def body_laptop(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
     )
 
 
-def fallback(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
+def fallback(world: str | EnvConfig, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """For a world without numbers of its own: those of bodies, with what the world itself changes of them."""
-    config = body_laptop(env, name, view, skills)
-    if not isinstance(make_world(config.env), MujocoWorld):
+    config = body_laptop(world, name, view, skills)
+    made = make_world(config.env)
+    if not isinstance(made, MujocoWorld):
         config = dataclasses.replace(config, engine="auto", driver="fused")
-    return with_changes(config, WORLDS.get(env).recipe_overrides.get(config.recipe, ()))
+    if isinstance(made, ModelFile):
+        config = for_any_body(config, made)
+    return with_changes(config, WORLDS.get(config.env.name).recipe_overrides.get(config.recipe, ()))

@@ -9,6 +9,7 @@ from typing import Any
 from wanderlust.config import flat
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import MEASURES, summarise
+from wanderlust.runs.card import markdown_table
 from wanderlust.runs.files import bounded, read_object
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import LARGEST_TEXT
@@ -20,8 +21,8 @@ RANDOM = {"coverage_mode": "coverage", "travelled": "travelled", "distance": "di
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
-    """One run, as its files tell of it. It may be one that is still being trained."""
+class RunRecord:
+    """What the files of one run say. It may be one that is still being trained."""
 
     label: str
     run: Run
@@ -41,7 +42,7 @@ class Told:
 
     @property
     def curve(self) -> list[Mapping[str, Any]]:
-        """The lines of metrics.jsonl in which the skills were looked at."""
+        """The lines of metrics.jsonl that probed the skills."""
         return [row for row in self.rows if "coverage" in row and "env_steps" in row]
 
     @property
@@ -85,26 +86,26 @@ class Told:
         return (self.evaluation or {}).get("random") or {}
 
 
-def told_by(run: Run, label: str) -> Told:
+def read_record(run: Run, label: str) -> RunRecord:
     """Read what a run's files say, without a write or a lock: it may be training meanwhile."""
     if run.entry:
         origin = read_object(bounded(run.path / "card.json", LARGEST_TEXT), "the entry's card")
     else:
         origin = run.provenance()
-    found = Told(label, run, run.metrics(), origin)
+    found = RunRecord(label, run, run.metrics(), origin)
     return evaluated_at(found, run.results)
 
 
-def evaluated_at(told: Told, results: Path) -> Told:
+def evaluated_at(record: RunRecord, results: Path) -> RunRecord:
     """The same run with the evaluation that lies in a folder, if there is one."""
     path = results / "evaluation" / "evaluation.json"
     if not (path.is_file() and (results / "evaluation" / "rollouts.safetensors").is_file()):
-        return told
-    return dataclasses.replace(told, evaluation=read_object(path, "the run's evaluation"), results=results)
+        return record
+    return dataclasses.replace(record, evaluation=read_object(path, "the run's evaluation"), results=results)
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """A short name for each run, no two alike: the folder's, or as much of its path as tells it from the others."""
+    """A short name for each run, no two alike: the folder's, or as much of its path as sets it apart."""
     if len({str(run) for run in runs}) < len(runs):
         twice = next(str(run) for run in runs if [str(other) for other in runs].count(str(run)) > 1)
         raise UserError(f"{twice} is named twice; name each run once")
@@ -135,33 +136,33 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) and value else json.dumps(value)
 
 
-def reached(runs: Sequence[Told]) -> dict[str, list[str]]:
+def reached(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
     """What runs came to: how long they learned, and every measure with its 95% interval over seeds."""
     table = {
-        "epoch": [_of(told.epoch, "{:,}", f" of {told.run.config.schedule.epochs:,}") for told in runs],
-        "environment steps per seed": [_of(told.env_steps, "{:,}") for told in runs],
-        "minutes of training": [_of(_minutes(told), "{:,.3g}") for told in runs],
-        "seeds": [str(told.run.config.seeds) for told in runs],
-        "bins covered at the last look": [
-            spread(list(map(float, told.curve[-1]["coverage"]))) if told.curve else ABSENT for told in runs
+        "epoch": [_of(record.epoch, "{:,}", f" of {record.run.config.schedule.epochs:,}") for record in runs],
+        "environment steps per seed": [_of(record.env_steps, "{:,}") for record in runs],
+        "minutes of training": [_of(_minutes(record), "{:,.3g}") for record in runs],
+        "seeds": [str(record.run.config.seeds) for record in runs],
+        "bins covered at the last probe": [
+            spread(list(map(float, record.curve[-1]["coverage"]))) if record.curve else ABSENT for record in runs
         ],
     }
     for name, meaning in MEASURES.items():
-        if any(told.measure(name) for told in runs):
-            table[meaning] = [spread(told.measure(name)) for told in runs]
-            if name in RANDOM and any(told.random for told in runs):
+        if any(record.measure(name) for record in runs):
+            table[meaning] = [spread(record.measure(name)) for record in runs]
+            if name in RANDOM and any(record.random for record in runs):
                 table[f"{meaning.partition(',')[0]}, random actions"] = [
-                    _of(told.random.get(RANDOM[name]), "{:,.4g}") for told in runs
+                    _of(record.random.get(RANDOM[name]), "{:,.4g}") for record in runs
                 ]
-    for name in dict.fromkeys(name for told in runs for name in tasks(told)):
-        table[name] = [spread(tasks(told).get(name, [])) for told in runs]
+    for name in dict.fromkeys(name for record in runs for name in tasks(record)):
+        table[name] = [spread(tasks(record).get(name, [])) for record in runs]
     return {name: cells for name, cells in table.items() if any(cell != ABSENT for cell in cells)}
 
 
-def tasks(told: Told) -> dict[str, list[float]]:
+def tasks(record: RunRecord) -> dict[str, list[float]]:
     """The return of every task that was solved with a run's skills, per seed."""
     found = {}
-    for path in sorted((told.run.results / "downstream").glob("*/result.json")):
+    for path in sorted((record.run.results / "downstream").glob("*/result.json")):
         facts = read_object(path, "the result")
         values = facts.get("return", {}).get("per_seed", []) if isinstance(facts.get("return"), dict) else []
         found[f"return of {facts.get('task')}, {facts.get('controller')}"] = [float(x) for x in values]
@@ -178,51 +179,46 @@ def spread(values: Sequence[float], digits: int | None = None) -> str:
     return f"{found.mean:,.{shown}f}{half}"
 
 
-def notes(runs: Sequence[Told]) -> list[str]:
+def notes(runs: Sequence[RunRecord]) -> list[str]:
     """What a reader of the table has to know."""
     said = [
-        f"{told.label} is not at its end: epoch {told.epoch or 0:,} of {told.run.config.schedule.epochs:,}."
-        for told in runs
-        if not told.finished
+        f"{record.label} is not at its end: epoch {record.epoch or 0:,} of {record.run.config.schedule.epochs:,}."
+        for record in runs
+        if not record.finished
     ]
     said += [
-        f"{told.label} has no evaluation: its measures are missing, or those of its card."
-        for told in runs
-        if told.evaluation is None
+        f"{record.label} has no evaluation: its measures are missing, or those of its card."
+        for record in runs
+        if record.evaluation is None
     ]
-    for told in runs:
-        at = (told.evaluation or {}).get("epoch")
-        if told.evaluation is not None and told.epoch is not None and at != told.epoch:
-            said.append(f"{told.label} was evaluated at epoch {at:,}.")
-    episodes = {(told.evaluation or {}).get("episodes") for told in runs if told.evaluation is not None}
+    for record in runs:
+        at = (record.evaluation or {}).get("epoch")
+        if record.evaluation is not None and record.epoch is not None and at != record.epoch:
+            said.append(f"{record.label} was evaluated at epoch {at:,}.")
+    episodes = {(record.evaluation or {}).get("episodes") for record in runs if record.evaluation is not None}
     if len(episodes) > 1:
         said.append("Evaluations differ in their numbers of episodes, and more episodes cover more bins.")
-    if any(told.run.config.seeds > 1 for told in runs):
+    if any(record.run.config.seeds > 1 for record in runs):
         said.append("± is half the 95% interval over seeds.")
     return said
 
 
-def _minutes(told: Told) -> float | None:
-    return None if told.train_seconds is None else told.train_seconds / 60
+def _minutes(record: RunRecord) -> float | None:
+    return None if record.train_seconds is None else record.train_seconds / 60
 
 
 def _of(value: float | None, form: str, after: str = "") -> str:
     return ABSENT if value is None else form.format(value) + after
 
 
-def markdown(runs: Sequence[Told]) -> str:
+def markdown(runs: Sequence[RunRecord]) -> str:
     """Both tables and the notes as Markdown."""
-    head = ["", *(told.label for told in runs)]
-    lines = ["# " + " · ".join(told.label for told in runs), ""]
-    both = (("What differs", differences([told.fields for told in runs])), ("What they reached", reached(runs)))
+    head = ["", *(record.label for record in runs)]
+    lines = ["# " + " · ".join(record.label for record in runs), ""]
+    both = (("What differs", differences([record.fields for record in runs])), ("What they reached", reached(runs)))
     for title, table in both:
         rows = [[key, *cells] for key, cells in table.items()]
         lines += [f"## {title}", ""]
-        lines += _table([head, *rows]) if rows else ["Nothing: the configurations are the same."]
+        lines += markdown_table(head, rows) if rows else ["Nothing: the configurations are the same."]
         lines.append("")
     return "\n".join([*lines, *notes(runs)]) + "\n"
-
-
-def _table(rows: list[list[str]]) -> list[str]:
-    safe = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in rows]
-    return [f"| {' | '.join(row)} |" for row in (safe[0], ["---"] * len(safe[0]), *safe[1:])]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import MEASURES
 from wanderlust.report import html, plots
-from wanderlust.report.comparison import RANDOM, Told, differences, notes, reached, spread, tasks
+from wanderlust.report.comparison import RANDOM, RunRecord, differences, notes, reached, spread, tasks
 from wanderlust.report.plots.side_by_side import Drawn, draw_comparison
 from wanderlust.runs.card import without_folders
 
@@ -32,7 +32,7 @@ Commands = Sequence[tuple[str, str]]
 class Reported(NamedTuple):
     """One run, and what can be done with it next."""
 
-    told: Told
+    record: RunRecord
     reproduce: Commands
     next_steps: Commands
 
@@ -44,30 +44,30 @@ def report(runs: Sequence[Reported], version: str) -> str:
     parts.append(
         html.footer(f"Written by wanderlust {version}. This page holds all that it shows and fetches nothing.")
     )
-    return html.page(" · ".join(one.told.label for one in runs), "\n".join(parts))
+    return html.page(" · ".join(one.record.label for one in runs), "\n".join(parts))
 
 
 def _one(one: Reported, folder: Path) -> Iterator[str]:
-    told = one.told
-    yield html.header("Skill report", told.label, described(told), _meta(told))
-    yield html.verdict(verdict_of(told))
-    yield html.tiles(_tiles(told))
-    if film := film_of(told):
+    record = one.record
+    yield html.header("Skill report", record.label, described(record), _meta(record))
+    yield html.verdict(verdict_of(record))
+    yield html.tiles(_tiles(record))
+    if film := film_of(record):
         yield html.heading("What it looks like")
         yield html.film(film, "Some of the skills, each from the same start.")
     yield html.heading("Figures")
-    drawn = draw_all(told, folder / "0")
+    drawn = draw_all(record, folder / "0")
     for n, (path, caption) in enumerate(drawn.values(), 1):
         yield html.figure(path, n, caption)
     if not drawn:
         yield html.paragraph("There is nothing to draw yet: the run has not been evaluated.")
     yield html.heading("Measures")
-    yield _measures(told)
-    for said in notes([told]):
+    yield _measures(record)
+    for said in notes([record]):
         yield html.paragraph(said)
     yield html.heading("What was run")
-    yield _origin(told)
-    yield _configuration(told)
+    yield _origin(record)
+    yield _configuration(record)
     yield html.heading("Do it again")
     yield html.commands(one.reproduce)
     yield html.heading("Go on")
@@ -75,79 +75,79 @@ def _one(one: Reported, folder: Path) -> Iterator[str]:
 
 
 def _several(runs: Sequence[Reported], folder: Path) -> Iterator[str]:
-    told = [one.told for one in runs]
-    names = [one.label for one in told]
+    records = [one.record for one in runs]
+    names = [one.label for one in records]
     yield html.header("Skill report", " · ".join(names), f"{len(runs)} runs side by side", [])
-    for one in told:
+    for one in records:
         yield html.verdict(verdict_of(one), one.label)
     yield html.heading("What differs")
-    differing = differences([one.fields for one in told])
+    differing = differences([one.fields for one in records])
     yield (
         html.table(["", *names], differing, wide=len(runs) > 2)
         if differing
         else html.paragraph("Nothing: the configurations are the same.")
     )
     yield html.heading("What they reached")
-    yield html.table(["", *names], reached(told), wide=len(runs) > 2)
-    for said in notes(told):
+    yield html.table(["", *names], reached(records), wide=len(runs) > 2)
+    for said in notes(records):
         yield html.paragraph(said)
     yield html.heading("Figures")
     number = 1
-    together = draw_comparison([drawn_of(one) for one in told], folder / "comparison.png")
+    together = draw_comparison([drawn_of(one) for one in records], folder / "comparison.png")
     yield html.figure(
         together, number, "Coverage over environment steps and over minutes; trajectories of first seeds."
     )
-    drawn = [draw_all(one, folder / str(n)) for n, one in enumerate(told)]
+    drawn = [draw_all(one, folder / str(n)) for n, one in enumerate(records)]
     for name in dict.fromkeys(name for one in drawn for name in one):
         shown = []
-        for one, figures in zip(told, drawn, strict=True):
+        for one, figures in zip(records, drawn, strict=True):
             if name in figures:
                 number += 1
                 path, caption = figures[name]
                 shown.append(html.figure(path, number, f"{one.label}. {caption}", alone=False))
-        yield html.row(shown, min(len(told), 3))
-    for one in told:
+        yield html.row(shown, min(len(records), 3))
+    for one in records:
         if film := film_of(one):
             yield html.film(film, f"{one.label}: some of the skills, each from the same start.")
     for each in runs:
-        yield html.heading(each.told.label)
-        yield html.paragraph(described(each.told) + ".")
-        yield _origin(each.told)
-        yield _configuration(each.told)
+        yield html.heading(each.record.label)
+        yield html.paragraph(described(each.record) + ".")
+        yield _origin(each.record)
+        yield _configuration(each.record)
         yield html.commands([*each.reproduce, *each.next_steps])
 
 
 # --- what is said of a run ----------------------------------------------------------------------------------------
 
 
-def described(told: Told) -> str:
+def described(record: RunRecord) -> str:
     """What was learned, of which body, by what."""
-    config = told.run.config
+    config = record.run.config
     kind = {"discrete": f"{config.skills.size} discrete skills", "box": f"{config.skills.size}-D skills in a box"}
     skills = kind.get(config.skills.kind, f"{config.skills.size}-D skills")
     return f"{skills} of {config.env.name}, discovered without a reward by {config.rewards} (recipe {config.recipe})"
 
 
-def verdict_of(told: Told) -> str:
+def verdict_of(record: RunRecord) -> str:
     """The verdict of the evaluation if it has one, else what its measures come to in plain words."""
-    found = (told.evaluation or {}).get("verdict")
+    found = (record.evaluation or {}).get("verdict")
     if isinstance(found, Mapping):
         words = [found.get(key) for key in ("text", "sentence", "summary", "why")]
         found = " ".join(word for word in words if isinstance(word, str)) or None
     if isinstance(found, str) and found.strip():
         return found
-    return _in_words(told)
+    return _in_words(record)
 
 
-def _in_words(told: Told) -> str:
-    covered, far, along = (told.measure(name) for name in ("coverage_mode", "distance", "alignment"))
+def _in_words(record: RunRecord) -> str:
+    covered, far, along = (record.measure(name) for name in ("coverage_mode", "distance", "alignment"))
     if not covered:
-        looked = told.curve[-1]["coverage"] if told.curve else []
-        seen = f" At the last look random skills covered {spread(list(map(float, looked)), 0)} bins." if looked else ""
+        probed = record.curve[-1]["coverage"] if record.curve else []
+        seen = f" At the last probe random skills covered {spread(list(map(float, probed)), 0)} bins." if probed else ""
         return f"These skills have not been evaluated yet.{seen}"
-    episodes = (told.evaluation or {}).get("episodes", 200)
+    episodes = (record.evaluation or {}).get("episodes", 200)
     said = f"{episodes:,} random skills cover {spread(covered, 0)} bins"
-    floor = told.random.get("coverage")
+    floor = record.random.get("coverage")
     if floor:
         times = sum(covered) / len(covered) / floor
         said += (
@@ -158,10 +158,10 @@ def _in_words(told: Told) -> str:
     said += f", and end {spread(far, 1)} m from their start on average." if far else "."
     if along:
         said += f" The map moves along the skill with a cosine of {spread(along)}."
-    counts = ((told.evaluation or {}).get("kinds") or {}).get("counts") or []
+    counts = ((record.evaluation or {}).get("kinds") or {}).get("counts") or []
     if counts:
         said += f" What they do: {', '.join(f'{count} {kind}' for kind, count in counts[0].items())}."
-    return said if told.finished else f"{said} Training is not at its end."
+    return said if record.finished else f"{said} Training is not at its end."
 
 
 def duration(seconds: float) -> str:
@@ -170,19 +170,19 @@ def duration(seconds: float) -> str:
     return f"{seconds / size:,.1f} {unit}"
 
 
-def _meta(told: Told) -> list[str]:
-    config, seconds = told.run.config, told.train_seconds
-    commit = told.origin.get("commit")
+def _meta(record: RunRecord) -> list[str]:
+    config, seconds = record.run.config, record.train_seconds
+    commit = record.origin.get("commit")
     return [
         f"{config.seeds} seeds" if config.seeds > 1 else f"seed {config.seed}",
-        f"{told.env_steps:,} environment steps{' per seed' if config.seeds > 1 else ''}" if told.env_steps else "",
+        f"{record.env_steps:,} environment steps{' per seed' if config.seeds > 1 else ''}" if record.env_steps else "",
         f"{duration(seconds)} of training" if seconds else "",
         f"commit {str(commit)[:10]}" if commit else "",
-        str(told.origin.get("time") or "")[:10],
+        str(record.origin.get("time") or "")[:10],
     ]
 
 
-def _tiles(told: Told) -> list[tuple[str, str]]:
+def _tiles(record: RunRecord) -> list[tuple[str, str]]:
     facts = []
     for name, what, digits in (
         ("coverage_mode", "bins covered", 0),
@@ -190,25 +190,25 @@ def _tiles(told: Told) -> list[tuple[str, str]]:
         ("alignment", "cosine of the map's way and z", 2),
         ("survived", "steps survived", 0),
     ):
-        if values := told.measure(name):
-            floor = told.random.get(RANDOM.get(name, ""))
+        if values := record.measure(name):
+            floor = record.random.get(RANDOM.get(name, ""))
             beside = f"; random actions: {floor:,.{digits}f}" if floor is not None else ""
             facts.append((spread(values, digits), what + beside))
-    for name, values in tasks(told).items():
+    for name, values in tasks(record).items():
         facts.append((spread(values), name))
     return facts[:6]
 
 
-def _measures(told: Told) -> str:
-    seeds = (told.evaluation or {}).get("seeds") or [told.run.config.seed]
+def _measures(record: RunRecord) -> str:
+    seeds = (record.evaluation or {}).get("seeds") or [record.run.config.seed]
     few = 1 < len(seeds) <= 8
     rows = {}
     for name, meaning in MEASURES.items():
-        if values := told.measure(name):
-            floor = told.random.get(RANDOM.get(name, ""))
+        if values := record.measure(name):
+            floor = record.random.get(RANDOM.get(name, ""))
             each = [f"{value:,.4g}" for value in values] if few and len(values) == len(seeds) else []
             rows[meaning] = [spread(values), "" if floor is None else f"{floor:,.4g}", *each]
-    for name, values in tasks(told).items():
+    for name, values in tasks(record).items():
         rows[name] = [spread(values), "", *([""] * len(seeds) if few else [])]
     mean = "mean ± 95% interval" if len(seeds) > 1 else "value"
     return html.table(
@@ -216,8 +216,8 @@ def _measures(told: Told) -> str:
     )
 
 
-def _origin(told: Told) -> str:
-    origin, config = told.origin, told.run.config
+def _origin(record: RunRecord) -> str:
+    origin, config = record.origin, record.run.config
     device, versions = origin.get("device") or {}, origin.get("versions") or {}
     shown = {key: versions[key] for key in ("python", "jax", "mujoco", "wanderlust") if versions.get(key)}
     resumed = origin.get("resumed") or 0
@@ -232,21 +232,21 @@ def _origin(told: Told) -> str:
         "machine": f"{device.get('kind', 'unknown')}, {device.get('cpu_cores', '?')} CPU cores",
         "engine, precision": f"{config.engine}, {config.precision}",
         "versions": ", ".join(f"{name} {version}" for name, version in shown.items()) or "unknown",
-        "epochs": f"{told.epoch or 0:,} of {config.schedule.epochs:,}",
+        "epochs": f"{record.epoch or 0:,} of {config.schedule.epochs:,}",
     }
     return html.table(["", ""], {name: [text] for name, text in rows.items() if text}, numbers=False)
 
 
-def _configuration(told: Told) -> str:
-    rows = {name: [value if isinstance(value, str) else json.dumps(value)] for name, value in told.fields.items()}
+def _configuration(record: RunRecord) -> str:
+    rows = {name: [value if isinstance(value, str) else json.dumps(value)] for name, value in record.fields.items()}
     return html.folded(
         f"The whole configuration, {len(rows)} fields", html.table(["field", "value"], rows, numbers=False)
     )
 
 
-def reproduction(told: Told) -> list[tuple[str, str]]:
+def reproduction(record: RunRecord) -> list[tuple[str, str]]:
     """The commands that made it."""
-    command, commit = told.origin.get("command"), str(told.origin.get("commit") or "")
+    command, commit = record.origin.get("command"), str(record.origin.get("commit") or "")
     lines = []
     if commit:
         changed = ", which had changes that were not committed" if commit.endswith("+") else ""
@@ -259,27 +259,27 @@ def reproduction(told: Told) -> list[tuple[str, str]]:
 # --- pictures -----------------------------------------------------------------------------------------------------
 
 
-def film_of(told: Told) -> Path | None:
+def film_of(record: RunRecord) -> Path | None:
     """The film of the skills, MP4 before GIF, if one was made."""
-    found = sorted((told.run.results / "video").glob("*.mp4")) or sorted((told.run.results / "video").glob("*.gif"))
+    found = sorted((record.run.results / "video").glob("*.mp4")) or sorted((record.run.results / "video").glob("*.gif"))
     return min(found, key=lambda path: (path.stem != "skills", path.name), default=None)
 
 
-def drawn_of(told: Told) -> Drawn:
+def drawn_of(record: RunRecord) -> Drawn:
     """What a comparison draws of a run."""
-    final = (told.env_steps, told.train_seconds, told.measure("coverage_mode"))
-    return Drawn(told.label, told.run.config.env.name, told.curve, final, told.results)
+    final = (record.env_steps, record.train_seconds, record.measure("coverage_mode"))
+    return Drawn(record.label, record.run.config.env.name, record.curve, final, record.results)
 
 
-def draw_all(told: Told, folder: Path) -> dict[str, tuple[Path, str]]:
+def draw_all(record: RunRecord, folder: Path) -> dict[str, tuple[Path, str]]:
     """Every figure that a run has the data for, drawn anew in a folder; with captions."""
     found: list[tuple[str, Path, str]] = []
-    source = told.run.results
+    source = record.run.results
     try:
-        if told.results is not None:
-            _copy(told.results / "evaluation", folder / "evaluation", ("evaluation.json", "rollouts.safetensors"))
-            _copy(told.run.path, folder, ("metrics.jsonl",))
-            drawn = plots.draw_run(folder, learned=bool([row for row in told.curve if "reward" in row]))
+        if record.results is not None:
+            _copy(record.results / "evaluation", folder / "evaluation", ("evaluation.json", "rollouts.safetensors"))
+            _copy(record.run.path, folder, ("metrics.jsonl",))
+            drawn = plots.draw_run(folder, learned=bool([row for row in record.curve if "reward" in row]))
             found += [(path.stem, path, CAPTIONS[path.stem]) for path in drawn]
         if _copy(source / "reach", folder / "reach", ("reach.json",)):
             found.append(("path", plots.draw_reach(folder), CAPTIONS["path"]))
@@ -291,7 +291,7 @@ def draw_all(told: Told, folder: Path) -> dict[str, tuple[Path, str]]:
                 found.append((f"{solved.parent.name} {name}", path, f"{solved.parent.name}: {CAPTIONS[name]}"))
     except (KeyError, TypeError, IndexError, ValueError) as problem:
         advice = "`wanderlust evaluate` makes it anew"
-        raise UserError(f"{told.label}: what the figures are drawn from is damaged ({problem!r}); {advice}") from None
+        raise UserError(f"{record.label}: what the figures are drawn from is damaged ({problem!r}); {advice}") from None
     return {name: (path, caption) for name, path, caption in found}
 
 

@@ -59,6 +59,7 @@ class Broken:
                 "epoch-00000040.safetensors"
             )
         origin = from_json(Origin, file.about["origin"], str(path))
+        origin.env.find_files(path.resolve().parents[1])
         world = make_world(origin.env)
         count = max((1, *file.shapes().get("seed", ())))  # a file of none does not fit
         state = jax.eval_shape(world.initial, jax.random.key(0))

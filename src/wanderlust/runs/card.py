@@ -131,14 +131,14 @@ def render(facts: Mapping[str, Any], goal: str) -> str:
         "",
         "## How it was made",
         "",
-        *_table(["", ""], [[key, value] for key, value in rows.items()]),
+        *markdown_table(["", ""], [[key, value] for key, value in rows.items()]),
         "",
         "## Measures",
         "",
         f"Over {facts['evaluated']['episodes']} episodes of random skills, with the engine "
         f"`{facts['evaluated']['engine']}`, before the weights were stored.",
         "",
-        *_table(head, measures),
+        *markdown_table(head, measures),
         "",
         "## Use",
         "",
@@ -174,7 +174,8 @@ def _number(x: float) -> str:
     return f"{x:,.2f}" if abs(x) < 100 else f"{x:,.0f}"
 
 
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    safe = [[one_line(cell, LONGEST_CELL).replace("|", "\\|") for cell in row] for row in rows]
-    cells = [head, ["---"] * len(head), *safe]
+def markdown_table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """Lines of a table; what is in a cell may come from a stranger."""
+    safe = [[one_line(cell, LONGEST_CELL).replace("|", "\\|") for cell in row] for row in (head, *rows)]
+    cells = [safe[0], ["---"] * len(head), *safe[1:]]
     return [f"| {' | '.join(row)} |" for row in cells]

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -55,6 +56,20 @@ def staging(target: Path, inside: Path) -> Iterator[Path]:
             if made:
                 with contextlib.suppress(OSError):
                     inside.rmdir()
+
+
+def put_in_place(folder: Path, target: Path) -> None:
+    """Move a finished folder to its place; the one it replaces comes back if that fails."""
+    aside = folder.with_name(f"{folder.name}.old")
+    if target.exists():
+        target.rename(aside)
+    try:
+        folder.rename(target)
+    except OSError:
+        if aside.exists():
+            aside.rename(target)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def check_writable(folder: Path) -> None:

@@ -14,6 +14,7 @@ from wanderlust import train
 from wanderlust.envs import World
 from wanderlust.envs.spec import EnvSpec
 from wanderlust.errors import UserError
+from wanderlust.methods.skills import spread
 from wanderlust.runs.learned import Learned, choose_skill, load_learner, of_seed, represent
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import open_run
@@ -61,6 +62,12 @@ class Skills:
         if n < 1:
             raise UserError(f"cannot sample {n} skills; ask for at least 1")
         return np.asarray(jax.vmap(self._parts.skills.sample)(jax.random.split(jax.random.key(seed), n)))
+
+    def spread(self, n: int = 9, seed: int = 0) -> NDArray[np.float32]:
+        """Skills to show: all discrete ones; else `n` directions all around, or of random skills the most different."""
+        if n < 1:
+            raise UserError(f"cannot spread {n} skills; ask for at least 1")
+        return np.asarray(spread(self._parts.skills, n, jax.random.key(seed)))
 
     def nearest(self, z: ArrayLike) -> NDArray[np.float32]:
         """The skills nearest to any vectors `z`: of length 1 where all skills are, one-hot rows for discrete ones."""

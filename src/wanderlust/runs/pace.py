@@ -15,7 +15,7 @@ from wanderlust.runs.learned import Learned
 from wanderlust.runs.run import Run
 
 EPISODES = 32
-"""Random skills that are played where no evaluation has measured the speed."""
+"""Random skills that are rolled out where no evaluation has measured the speed."""
 PATIENCE = 3.0
 """A goal may take so many times as long as the straight way at the skills' own speed."""
 STEPS_INSIDE = 4

@@ -12,20 +12,19 @@ import jax
 import jax.numpy as jnp
 
 from wanderlust import train
-from wanderlust.config import to_json
 from wanderlust.errors import UserError
 from wanderlust.runs.checkpoints import FORMAT, write_tree
-from wanderlust.runs.files import staging, write_atomic
+from wanderlust.runs.files import staging
 from wanderlust.runs.learned import load_stored
 from wanderlust.runs.publish import halved, visited_positions
-from wanderlust.runs.run import Run
+from wanderlust.runs.run import Run, write_config
 
 KEPT = ("provenance.json", "metrics.jsonl", "evaluation/evaluation.json", "evaluation/rollouts.safetensors")
 """Beside the configuration and the checkpoint, as far as they are there."""
 
 
 def prune(run: Run, out: Path) -> dict[str, Any]:
-    """Write the pruned form of a run to a new folder, and tell what is in it. The run stays as it is.
+    """Write the pruned form of a run to a new folder, and return what is in it. The run stays as it is.
 
     Whether half precision costs anything is measured where skills have been: a run that was not evaluated since its
     last checkpoint keeps full precision.
@@ -53,7 +52,7 @@ def prune(run: Run, out: Path) -> dict[str, Any]:
         pruned = Run(folder, run.config)
         path = folder / "checkpoints" / f"epoch-{epoch:08d}.safetensors"
         write_tree(path, {"learner": weights}, {"format": FORMAT, "epoch": str(epoch), "pruned": "yes"})
-        write_atomic(folder / "config.json", to_json(run.config))
+        write_config(folder, run.config)
         for name in KEPT:
             if (run.path / name).is_file():
                 (folder / name).parent.mkdir(exist_ok=True)

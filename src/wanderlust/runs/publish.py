@@ -2,7 +2,6 @@
 
 import dataclasses
 import shlex
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from wanderlust import train
-from wanderlust.config import RunConfig, to_json
+from wanderlust.config import RunConfig
 from wanderlust.envs import make_world
 from wanderlust.envs.worlds.body import Body
 from wanderlust.errors import UserError
@@ -23,9 +22,9 @@ from wanderlust.methods.skills import make_skills
 from wanderlust.report import plots
 from wanderlust.runs.card import ON_CARD, PROBES, best_seed, facts_of, render
 from wanderlust.runs.checkpoints import write_tree
-from wanderlust.runs.files import ArrayFile, read_object, staging, write_atomic, write_json
+from wanderlust.runs.files import ArrayFile, put_in_place, read_object, staging, write_atomic, write_json
 from wanderlust.runs.learned import load_stored, of_seed, represent, restored
-from wanderlust.runs.run import Run
+from wanderlust.runs.run import Run, write_config
 from wanderlust.runs.zoo import FORMAT, NAME, zoo_folder
 
 
@@ -67,7 +66,7 @@ def publish(
     with staging(zoo / name, zoo) as folder:
         skills = folder / "skills.safetensors"
         write_tree(skills, weights, {"format": FORMAT, "epoch": str(epoch)})
-        write_atomic(folder / "config.json", to_json(config))
+        write_config(folder, config)
         facts |= {
             "stored": {part: str(jax.tree.leaves(tree)[0].dtype) for part, tree in weights.items()},
             "parameters": sum(x.size for x in jax.tree.leaves(weights)),
@@ -78,22 +77,8 @@ def publish(
         plots.draw_trajectories(run.results, folder / "trajectories.png", seed)
         write_atomic(folder / "card.md", render(facts, example_goals(run.config)))
         load_stored(Run(folder, config, entry=name), dataclasses.replace(parts, config=config))
-        _move(folder, zoo / name)
+        put_in_place(folder, zoo / name)
     return zoo / name, facts
-
-
-def _move(folder: Path, target: Path) -> None:
-    """Put a finished folder in its place; the one it replaces comes back if that fails."""
-    aside = folder.with_name(f"{folder.name}.old")
-    if target.exists():
-        target.rename(aside)
-    try:
-        folder.rename(target)
-    except OSError:
-        if aside.exists():
-            aside.rename(target)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _evaluation(run: Run) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """A run on disk: a folder with its configuration, provenance, metrics, checkpoints and evaluation.
 
 RUN/config.json        what was asked for: with the seed, all that decides the outcome
+RUN/model/             the model with all its files, if the environment was made from one (`env.model`)
 RUN/provenance.json    where it ran: commit, versions, device, precision, commands
 RUN/metrics.jsonl      one line per `log_every` epochs, one value per seed
 RUN/checkpoints/       the whole training state, safetensors; the last two are kept
 RUN/evaluation/        evaluation.json, rollouts and figures
 RUN/broken/            environments that the NaN guard has stopped, for `wanderlust replay`
+RUN/writer.json        which process writes here, while one does (`writer.py`)
 
 A run may be pruned (`prune.py`): its checkpoint then holds what use needs of all seeds, and nothing else.
 An entry of the zoo is of one seed (`zoo.py`): what use needs in place of checkpoints, no metrics.
@@ -13,7 +15,6 @@ An entry of the zoo is of one seed (`zoo.py`): what use needs in place of checkp
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -21,13 +22,30 @@ from pathlib import Path
 from typing import Any
 
 from wanderlust.config import RunConfig, from_json, to_json
+from wanderlust.envs import make_world
 from wanderlust.errors import UserError
 from wanderlust.runs.checkpoints import FORMAT, check_checkpoint, read_tree, write_tree
 from wanderlust.runs.files import ArrayFile, append_line, read_rows, read_text, staging, write_atomic, write_json
 from wanderlust.runs.provenance import provenance, read_provenance
+from wanderlust.runs.writer import Writer, hold
 
 KEEP = 2
 """Checkpoints."""
+
+
+def write_config(folder: Path, config: RunConfig) -> None:
+    """Write config.json, and beside it what else the environment needs."""
+    files: Callable[[], Mapping[str, bytes]] = getattr(make_world(config.env), "files", dict)
+    for name, data in files().items():
+        write_atomic(folder / name, data)
+    write_atomic(folder / "config.json", to_json(config))
+
+
+def read_config(path: Path, what: str) -> RunConfig:
+    """Read a config.json; what lies beside it for its environment is found."""
+    config = from_json(RunConfig, read_text(path, what), str(path))
+    config.env.find_files(path.parent)
+    return config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +58,8 @@ class Run:
     """`zoo:NAME` if it is an entry of the zoo. The folder of an entry is never written to."""
     out: Path | None = None
     """Where results go, if not into the folder itself."""
+    writer: Writer | None = dataclasses.field(default=None, compare=False, repr=False)
+    """By what this process writes to the folder, while it holds it (`lock`)."""
 
     @staticmethod
     def create(path: Path | str, config: RunConfig, fill: Callable[["Run"], None] = lambda run: None) -> "Run":
@@ -48,7 +68,7 @@ class Run:
         if os.path.lexists(path):
             raise UserError(f"{path} already exists; choose another --out, or continue it with --resume {path}")
         with staging(path, path.parent) as folder:
-            write_atomic(folder / "config.json", to_json(config))
+            write_config(folder, config)
             write_json(folder / "provenance.json", provenance(config))
             fill(Run(folder, config))
             folder.rename(path)
@@ -60,8 +80,7 @@ class Run:
         path = Path(path)
         if not path.is_dir():
             raise UserError(f"there is no run folder {path}; `wanderlust discover` makes one and says where")
-        where = path / "config.json"
-        return Run(path, from_json(RunConfig, read_text(where, "the run's configuration"), str(where)))
+        return Run(path, read_config(path / "config.json", "the run's configuration"))
 
     def __str__(self) -> str:
         """What messages call it."""
@@ -83,19 +102,24 @@ class Run:
         return self.path / "broken"
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other processes from training the same run; clear away what a killed one left half-written."""
-        lock = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    def lock(self, claim: str = "") -> Iterator["Run"]:
+        """The run, held: no other process trains it meanwhile. What a killed one left half-written is cleared away.
+
+        From a process with the same `claim`, that of a sweep, the folder is taken over.
+        """
+        if self.writer is not None and self.writer.folder == self.path:
+            yield self
+            return
+        with hold(self.path, claim, self.writer) as writer:
             for folder in (self.path, self.path / "checkpoints", self.broken):
                 for leftover in folder.glob(".*.tmp"):
                     leftover.unlink()
-            yield
-        except BlockingIOError:
-            raise UserError(f"another process is training {self.path}; wait for it or stop it first") from None
-        finally:
-            os.close(lock)
+            yield dataclasses.replace(self, writer=writer)
+
+    def check_ours(self) -> None:
+        """Refuse to write if this process held the folder and another one has taken it over."""
+        if self.writer is not None:
+            self.writer.check()
 
     def check_seed(self, seed: int) -> None:
         """Refuse a seed that is not there."""
@@ -106,6 +130,7 @@ class Run:
 
     def log(self, row: Mapping[str, Any]) -> None:
         """Append a line to metrics.jsonl."""
+        self.check_ours()
         append_line(self.path / "metrics.jsonl", json.dumps(row))
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -115,6 +140,7 @@ class Run:
 
     def rewind(self, epoch: int) -> None:
         """Forget the metrics of epochs after `epoch`: they will be trained, and written, again."""
+        self.check_ours()
         kept = [json.dumps(row) for row in self.metrics() if row["epoch"] <= epoch]
         if kept or (self.path / "metrics.jsonl").exists():
             write_atomic(self.path / "metrics.jsonl", "".join(f"{line}\n" for line in kept))
@@ -125,6 +151,7 @@ class Run:
 
     def resumed(self) -> None:
         """Note in the provenance that the run is resumed, and where."""
+        self.check_ours()
         facts = self.provenance()
         facts["resumed"] = [*(facts.get("resumed") or []), provenance(self.config)]
         write_json(self.path / "provenance.json", facts)
@@ -147,6 +174,7 @@ class Run:
 
     def save(self, epoch: int, state: Any) -> Path:
         """Write the whole training state and drop all but the newest checkpoints."""
+        self.check_ours()
         path = self.path / "checkpoints" / f"epoch-{epoch:08d}.safetensors"
         write_tree(path, state, {"format": FORMAT, "epoch": str(epoch)})
         for old in list(self.checkpoints().values())[:-KEEP]:

@@ -47,7 +47,7 @@ class Row:
         epochs = self.config.schedule.epochs + (first.schedule.epochs if first else 0)
         return f"{count(self.config.seeds, 'seed')}, {count(epochs, 'epoch')}"
 
-    def told(self, measured: Facts) -> str:
+    def headline(self, measured: Facts) -> str:
         """Its most telling number, in a few words."""
         return f"covers {number(measured, 'coverage_mode')} bins"
 
@@ -143,7 +143,7 @@ def carry_out(
         results["provenance"] = provenance(shared)
         write_json(path, results)
         write_table_and_figures(study, failed)
-        say(f"{head}: {row.told(measured)}")
+        say(f"{head}: {row.headline(measured)}")
     if not results[study.rows_are]:
         raise UserError(f"no {study.row_is} could be trained: {next(iter(failed.values()))}")
     text = write_table_and_figures(study, failed)

@@ -170,7 +170,7 @@ class SplitDriver(Driver):
         return keys, end, jax.tree.map(lambda *x: np.concatenate(x, axis=2), *outs)
 
     def _compile_for(self, state: TrainState) -> None:
-        """Compile for a collection, of which one step is made to see what it looks like."""
+        """Compile for a collection, whose shapes are those of one step that is made."""
         keys, end, made = self.collect(state, 1)
         steps = self._parts.config.schedule.steps
 

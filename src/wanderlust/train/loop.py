@@ -48,8 +48,8 @@ def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = Fa
     It stops only between chunks of `log_every` epochs, so that a run that was stopped and one that was not compute
     the same thing; whatever the reason, a checkpoint is left behind.
     """
-    with run.lock(), ctrl_c() as pressed, muted():
-        return _train(run, budget_seconds, pressed, quiet)
+    with run.lock() as held, ctrl_c() as pressed, muted():
+        return _train(held, budget_seconds, pressed, quiet)
 
 
 def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], quiet: bool) -> Outcome:
@@ -89,7 +89,7 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             reason = _reason(epoch == total, pressed(), left)
             looks = reason is not None or epoch % (config.log_every * config.look_every) == 0
             if looks:
-                what = f"playing {PROBE_EPISODES} random skills, and compiling that"
+                what = f"rolling out {PROBE_EPISODES} random skills, and compiling that"
                 skill_policy = train.skill_policy(parts, state.learner)
                 with nullcontext() if looked else _timed(line, what):
                     covered = [coverage(x[..., position], side) for x in np.asarray(probe(skill_policy).obs)]

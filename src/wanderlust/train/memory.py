@@ -55,7 +55,7 @@ class Room(NamedTuple):
 
 
 def count(parts: train.Setup, episodes: int, compiled: int = 0) -> MemoryUse:
-    """The memory of a run whose probe plays this many episodes, on the device that has most to hold.
+    """The memory of a run whose probe rolls out this many episodes, on the device that has most to hold.
 
     The state is counted to the byte. What the training program needs besides is `compiled`, the compiler's own number;
     before it is known, the collection and the environments stand for it: the run needs at least that. A rule of the

@@ -117,7 +117,7 @@ def sample_skills(parts: Setup, keys: Key[Array, " seeds"], count: int) -> Float
 
 
 def make_probe(parts: Setup, episodes: int) -> Callable[[Any], Rollout]:
-    """A look at all seeds: what random skills do, with mode actions, always the same skills and starts."""
+    """Rolls out random skills of all seeds with mode actions, always the same skills and starts."""
     seeds = range(parts.config.seed, parts.config.seed + parts.config.seeds)
     keys = jnp.stack([jax.random.fold_in(jax.random.key(s), 1) for s in seeds])
     skill_keys, rollout_keys = jax.vmap(jax.random.split, out_axes=1)(keys)

@@ -155,17 +155,18 @@ def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False
     began, names = time.monotonic(), stage_names(run.config)
     say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
     if not run.checkpoints():
-        with run.lock():
-            outcome = _first_stage(run, first, budget_seconds, quiet, say)
+        with run.lock() as held:
+            first = dataclasses.replace(first, writer=held.writer)
+            outcome = _first_stage(held, first, budget_seconds, quiet, say)
             if outcome.reason == "interrupted":
                 return dataclasses.replace(outcome, stage=names[0])
             for n, name in enumerate(names[1:-1], 2):
                 say(f"stage {n} of {len(names)}, {name}")
-            state = _last_stage_state(run, first, quiet, say)
+            state = _last_stage_state(held, first, quiet, say)
             if state is None:
                 return Outcome(0, "interrupted", names[-2])
-            run.began_with(first, max(first.checkpoints()))  # which may be fewer epochs than were planned
-            run.save(0, train.to_save(state))
+            held.began_with(first, max(first.checkpoints()))  # which may be fewer epochs than were planned
+            held.save(0, train.to_save(state))
     left = None if budget_seconds is None else budget_seconds - (time.monotonic() - began)
     _announce(say, names, len(names), run, left)
     return loop.run_training(run, budget_seconds=left, quiet=quiet)

@@ -132,7 +132,7 @@ def make_option_rollout(setup: TaskSetup, policy: HighLevelPolicy, paths: bool =
     count_decisions = math.ceil(task.horizon / policy.option_length)
 
     # The engine and the task see seeds x worlds as one batch, high-level policies one seed at a time.
-    def look(now: OptionState, seeds: int) -> Float[Array, "seeds worlds seen"]:
+    def see(now: OptionState, seeds: int) -> Float[Array, "seeds worlds seen"]:
         return by_seed(jax.vmap(lambda e: episodes.observe(world, task, e))(now.episode), seeds)
 
     def observe(now: OptionState, seeds: int) -> Float[Array, "seeds worlds obs"]:
@@ -153,7 +153,7 @@ def make_option_rollout(setup: TaskSetup, policy: HighLevelPolicy, paths: bool =
     @jax.jit
     def choose(parameters: Any, now: OptionState, keys: Key[Array, " seeds"]) -> tuple[Any, ...]:
         """The state before the option, what is seen, what is chosen, and the first command of it."""
-        seen = look(now, len(keys))
+        seen = see(now, len(keys))
         choice = jax.vmap(policy.choose)(parameters, seen, keys)
         before = episodes.begin_option(now.episode, now.running)
         command = set_subgoals(parameters, before, choice.skill) if policy.command_length else choice.skill
@@ -170,13 +170,13 @@ def make_option_rollout(setup: TaskSetup, policy: HighLevelPolicy, paths: bool =
     def count_step(carry: tuple[OptionState, Array], before: Any, action: Any, after: Any, n: Any) -> tuple[Any, Any]:
         now, command = carry
         now = episodes.step_option(world, task, now, after)
-        return (now, command), look(now, len(command)) if paths else ()
+        return (now, command), see(now, len(command)) if paths else ()
 
     @jax.jit
     def record(seen: Array, choice: Choice, before: OptionState, after: OptionState, path: Any) -> Decisions:
         result, valid, steps = by_seed((after.result, before.running, after.steps), len(seen))
         ends = result.terminated, result.truncated
-        return Decisions(seen, choice, result.reward, look(after, len(seen)), *ends, valid, steps, path)
+        return Decisions(seen, choice, result.reward, see(after, len(seen)), *ends, valid, steps, path)
 
     step = RolloutStep(act, count_step, running=lambda carry: bool(np.any(carry[0].running)))
     unroll, steps = make_unroll(setup.engine, step, on_host), jnp.arange(policy.option_length)

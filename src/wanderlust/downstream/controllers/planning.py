@@ -33,7 +33,7 @@ def planning_policy(parts: Setup) -> HighLevelPolicy:
         obs, goal = jnp.split(seen, [parts.world.spec.obs_dim], axis=1)
         if isinstance(skills, DiscreteSkills):
             every = jnp.broadcast_to(skills.all()[None], (len(obs), skills.size, skills.size))
-            best = jnp.argmax(rewards(parts, skilled.learned.method, obs, goal, every, steps=1), axis=1)
+            best = jnp.argmax(course_rewards(parts, skilled.learned.method, obs, goal, every, steps=1), axis=1)
             return Choice(jax.nn.one_hot(best, skills.size))
         return Choice(refined(parts, skilled.learned.method, obs, goal, key))
 
@@ -50,14 +50,14 @@ def refined(
     def refine(mean: Float[Array, "worlds skill"], key: Key[Array, ""]) -> tuple[Array, None]:
         spread = jnp.sqrt(VARIANCE) * jax.random.normal(key, shape)
         tried = jnp.clip(mean[:, None] + spread, -LARGEST_SKILL, LARGEST_SKILL)
-        weight = jax.nn.softmax(SHARPNESS * rewards(parts, state, obs, goal, tried, OPTION_LENGTH), axis=1)
+        weight = jax.nn.softmax(SHARPNESS * course_rewards(parts, state, obs, goal, tried, OPTION_LENGTH), axis=1)
         return jnp.sum(weight[..., None] * tried, axis=1), None
 
     start = jax.random.normal(first, (len(obs), parts.skills.size))
     return jax.lax.scan(refine, start, jax.random.split(rest, REFINEMENTS))[0]
 
 
-def rewards(
+def course_rewards(
     parts: Setup,
     state: Any,
     obs: Float[Array, "worlds obs"],

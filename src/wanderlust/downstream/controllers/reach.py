@@ -56,11 +56,11 @@ def reach(
     step = jax.jit(parts.engine.step) if parts.engine.compiles else parts.engine.step
     state = jax.vmap(world.initial)(jax.random.split(jax.random.key(seed), 1))
 
-    def look() -> Any:
+    def observed() -> Any:
         return np.asarray(observe(state), np.float64)[0]
 
     legs: list[dict[str, Any]] = []
-    seen, fell = [look()], False
+    seen, fell = [observed()], False
     for goal in goals:
         target, entries = jnp.array([goal], jnp.float32), list(goal_entries(world.spec, len(goal)))
         aways, most = [_away(seen[-1], goal, entries)], limit or (LONGEST if until_reached else USUAL)
@@ -71,7 +71,7 @@ def reach(
             if not np.all(sane(after)):
                 raise UserError(f"the physics of {world.spec.name} broke down on the way to goal {len(legs) + 1}")
             state = after
-            seen.append(look())
+            seen.append(observed())
             aways.append(_away(seen[-1], goal, entries))
             fell = bool(np.any(terminated(state)))
         facts = {"reached": aways[-1] <= radius, "steps": len(aways) - 1, "distance": round(aways[-1], 4), "fell": fell}

@@ -9,7 +9,7 @@ from wanderlust.downstream.tasks.fetch_goals import FETCH_TASKS
 from wanderlust.downstream.tasks.goals import GOAL_TASKS, POINT_TASKS, GoalState, GoalTask
 from wanderlust.downstream.tasks.hurdles import HurdleTask
 from wanderlust.downstream.tasks.turns import QuaternionTask, RotationTask
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, did_you_mean
 
 __all__ = ["TASKS", "AnyTask", "GoalState", "GoalTask", "Score", "Task", "make_task"]
 
@@ -28,7 +28,7 @@ _FIXED = ("name", "env", "entries", "position_dims", "quaternion_dims")
 def make_task(name: str, **changes: float) -> AnyTask:
     """A task by its name, with numbers of your own in place of some of the paper's: ``radius=1.0``."""
     if name not in TASKS:
-        raise UserError(f"there is no task {name!r}; known: {', '.join(TASKS)}")
+        raise UserError(f"there is no task {name!r}{did_you_mean(name, TASKS)}; known: {', '.join(TASKS)}")
     task = TASKS[name]
     known = {f.name: getattr(task, f.name) for f in dataclasses.fields(task) if f.init and f.name not in _FIXED}
     for key, value in changes.items():

@@ -87,19 +87,19 @@ class QuaternionTask(TurnTask):
 
     def draw(self, key: Key[Array, ""]) -> Float[Array, "4"]:
         """Uniform over rotations; of the two quaternions of each, the one with w >= 0, so that it looks one way."""
-        drawn = unit(jax.random.normal(key, (4,)))
+        drawn = to_unit_length(jax.random.normal(key, (4,)))
         return jnp.where(drawn[0] < 0, -drawn, drawn)
 
     def distance(self, target: Float[Array, "4"], quaternion: Float[Array, "4"]) -> Float[Array, ""]:
-        return 1.0 - jnp.dot(target, unit(quaternion)) ** 2
+        return 1.0 - jnp.dot(target, to_unit_length(quaternion)) ** 2
 
 
 def heading(quaternion: Float[Array, "4"]) -> Float[Array, "2"]:
     """Where the body's x-axis points, seen from above: its rotation about z, on the unit circle."""
     w, x, y, z = quaternion
-    return unit(jnp.array([w * w + x * x - y * y - z * z, 2.0 * (x * y + w * z)]))
+    return to_unit_length(jnp.array([w * w + x * x - y * y - z * z, 2.0 * (x * y + w * z)]))
 
 
-def unit(vector: Float[Array, " n"]) -> Float[Array, " n"]:
+def to_unit_length(vector: Float[Array, " n"]) -> Float[Array, " n"]:
     """The vector at length 1. Starts are noisy, so that a body's quaternion need not have it; zero stays zero."""
     return vector / jnp.maximum(jnp.linalg.norm(vector), 1e-8)

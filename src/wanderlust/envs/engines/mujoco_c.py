@@ -24,7 +24,7 @@ class CEngine(Engine):
 
     A world of which MuJoCo warns (a state or a control that is not sane) stops there and keeps that state to the end of
     the control step. Warnings are not printed, nor written to a file in the working folder:
-    the states themselves tell.
+    callers read it off the states.
     """
 
     name: EngineName = "c"

@@ -176,9 +176,14 @@ class Body(abc.ABC):
             drawn = poses[jax.random.randint(which, (), 0, len(poses))]
             qpos = drawn if pose == "any" else jnp.where(jax.random.bernoulli(share), drawn, qpos)
         if reach:
-            at = jnp.array(self.groups["position"])
+            at = jnp.array(self.place_in_qpos)
             qpos = qpos.at[at].add(jax.random.uniform(place, at.shape, minval=-reach, maxval=reach))
         return qpos
+
+    @property
+    def place_in_qpos(self) -> tuple[int, ...]:
+        """The entries of qpos that say where the body is."""
+        return self.groups["position"]
 
     def observe(self, state: WorldState) -> Float[Array, " obs"]:
         """Of one world, or of a batch in NumPy (`gym/vector.py`)."""

@@ -18,7 +18,7 @@ from wanderlust.runs.files import ArrayFile, write_arrays
 
 FORMAT = "wanderlust-codes-1"
 CHUNK = 500
-"""Gradient steps between two looks at Ctrl-C."""
+"""Gradient steps between two checks for Ctrl-C."""
 
 
 def find(config: EdlConfig, count: int, first: FirstStage) -> CodeSummary | None:

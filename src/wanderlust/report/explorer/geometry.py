@@ -64,12 +64,15 @@ def geom_colour(model: mujoco.MjModel, geom: int) -> NDArray[np.float64]:
     return np.clip(rgba, 0.0, 1.0)
 
 
+def floors(model: mujoco.MjModel) -> list[int]:
+    """The planes that lie flat in the world."""
+    planes = np.flatnonzero((model.geom_type == int(KINDS.mjGEOM_PLANE)) & (model.geom_bodyid == 0))
+    return [int(geom) for geom in planes if abs(_matrix(model.geom_quat[geom])[2, 2]) > 0.999]
+
+
 def floor_of(model: mujoco.MjModel) -> float | None:
     """Height of the floor: of the first plane that lies flat in the world; None if there is none."""
-    for geom in np.flatnonzero((model.geom_type == int(KINDS.mjGEOM_PLANE)) & (model.geom_bodyid == 0)):
-        if abs(_matrix(model.geom_quat[geom])[2, 2]) > 0.999:
-            return float(model.geom_pos[geom, 2])
-    return None
+    return next((float(model.geom_pos[geom, 2]) for geom in floors(model)), None)
 
 
 def _geom(model: mujoco.MjModel, geom: int) -> Triangles | None:

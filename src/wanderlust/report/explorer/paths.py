@@ -1,9 +1,10 @@
 """Where random skills go, and what that says of how to draw them."""
 
 import dataclasses
+import itertools
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +49,34 @@ def random_paths(
     else:
         z = skills.sample(count, seed)
     state = mechanics.start(seed) if start is None else start
-    alike: Any = [np.repeat(part, len(z), axis=0) for part in state]
+    longest = min(mechanics.spec.episode_length, LONGEST)
+    places, last = [], mechanics.look(state).obs
+    for moment in itertools.islice(play(skills, mechanics, z, state), longest + 1):
+        last = moment.obs
+        places.append(mechanics.place(last))
+        if time.monotonic() > until or not moment.alive.any() or stopped():
+            break
+    return Paths(z, np.stack(places), skills.phi(last))
+
+
+class Moment(NamedTuple):
+    """Where some skills have come to; what the world has stopped stays as it was."""
+
+    physics: NDArray[np.float32]
+    """[skills, physics] The states, as `WorldState` has them."""
+    obs: NDArray[np.float32]
+    alive: NDArray[np.bool_]
+
+
+def play(skills: Skills, mechanics: Mechanics, z: NDArray[np.float32], start: WorldState) -> Iterator[Moment]:
+    """Skills acting side by side from one state, step by step: the start, and then without an end."""
+    alike: Any = [np.repeat(part, len(z), axis=0) for part in start]
     state = WorldState(*alike)
     obs, command = mechanics.look(state).obs, z
     anchor = mechanics.position(obs)
-    last, alive, places = obs, np.ones(len(z), bool), [mechanics.place(obs)]
-    for step in range(min(mechanics.spec.episode_length, LONGEST)):
+    physics, last, alive = np.asarray(state.physics), obs, np.ones(len(z), bool)
+    yield Moment(physics, last, alive)
+    for step in itertools.count():
         seen = mechanics.seen_from(obs, anchor)
         if skills.decides_every:
             command = skills.decide(seen, z) if step % skills.decides_every == 0 else command
@@ -62,13 +85,11 @@ def random_paths(
             action = skills.act(seen, z)
         state = mechanics.step(state, action)
         obs, ended, _ = mechanics.look(state)
-        alive &= np.isfinite(obs).all(axis=1)
+        alive = alive & np.isfinite(obs).all(axis=1)
         last = np.where(alive[:, None], obs, last)
-        alive &= ~ended
-        places.append(mechanics.place(last))
-        if time.monotonic() > until or not alive.any() or stopped():
-            break
-    return Paths(z, np.stack(places), skills.phi(last))
+        physics = np.where(alive[:, None], state.physics, physics)
+        alive = alive & ~ended
+        yield Moment(physics, last, alive)
 
 
 def map_of(paths: Paths) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:

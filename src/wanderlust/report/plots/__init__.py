@@ -6,7 +6,7 @@ Every figure is written as PNG and as SVG, and the same files give the same byte
 from pathlib import Path
 
 from wanderlust.report.plots.curves import draw_bars, draw_learning_curve, draw_returns, show_bars, show_mean
-from wanderlust.report.plots.goals import draw_played, draw_reach, draw_solved
+from wanderlust.report.plots.goals import draw_reach, draw_solved, draw_task_paths
 from wanderlust.report.plots.maps import correlations, draw_correlations, draw_phi
 from wanderlust.report.plots.paths import draw_skills, draw_trajectories, show_baseline, show_paths
 from wanderlust.report.plots.style import png_of, save, skill_colours, styled, svg_of

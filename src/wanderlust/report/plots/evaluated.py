@@ -40,7 +40,7 @@ class Evaluated(NamedTuple):
 
     @property
     def below(self) -> str:
-        """The line under a title: what was played."""
+        """The line under a title: what was evaluated."""
         steps = f" after {self.facts['env_steps']:,} steps" if isinstance(self.facts.get("env_steps"), int) else ""
         return f"{self.facts['episodes']:,} random skills, mode actions{steps}"
 

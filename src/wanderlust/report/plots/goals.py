@@ -103,11 +103,11 @@ def _show_height(axes: Axes, height: Array, facts: Any, unit: str) -> None:
 def draw_solved(folder: Path) -> list[Path]:
     """Every figure of a task that was solved (`wanderlust downstream`)."""
     curve = [draw_returns(folder)] if (folder / "curve.jsonl").exists() else []
-    return [*curve, draw_played(folder)]
+    return [*curve, draw_task_paths(folder)]
 
 
 @styled
-def draw_played(folder: Path) -> Path:
+def draw_task_paths(folder: Path) -> Path:
     """Where bodies went in a few episodes of each seed; each has a colour, which its goals share."""
     data, facts = ArrayFile(folder / "paths.safetensors"), read_object(folder / "result.json", "the result to draw")
     position, entries = data.read("position"), data.read("entries")

@@ -1,0 +1,69 @@
+"""Films of what has no MuJoCo model: points that move on the plane, seen from above, in the style of our figures."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+from PIL import Image
+
+from wanderlust.report.plots.colours import INK, PAPER
+from wanderlust.report.plots.style import DPI, few_ticks, head, mark_start, styled
+from wanderlust.report.video.canvas import Picture
+from wanderlust.report.video.shooting import Take
+from wanderlust.report.video.writing import tiled, write_png
+
+BETWEEN = 4
+"""Pictures of one step: a formula says where a point is only once a step."""
+LEAST = 320
+"""Pixels of the width, so that there is room for axes."""
+REST = 15
+"""Pictures at the end in which nothing moves."""
+MOMENTS = 6
+
+
+@styled
+def draw_flat(take: Take, width: int, strip: Path) -> tuple[list[Picture], Path]:
+    """All pictures of a take, and the strip as a file."""
+    steps, bodies = take.position.shape[:2]
+    position = np.asarray(take.position, np.float64)[..., :2]
+    if position.shape[-1] < 2:
+        position = np.concatenate([position, np.broadcast_to(np.arange(bodies)[:, None], (steps, bodies, 1))], axis=-1)
+    colours: Any = INK if take.colours is None else take.colours
+    wide, high = (2 * round(part * max(width, LEAST)) for part in (0.5, 0.42))
+    figure = Figure(figsize=(wide / DPI, high / DPI), dpi=DPI, layout="constrained")
+    canvas, axes = FigureCanvasAgg(figure), figure.subplots()
+    head(figure, take.title)
+    reach = 1.12 * max(float(np.abs(position - position[0].mean(axis=0)).max()), 1e-3)
+    middle = position[0].mean(axis=0)
+    axes.set(xlim=(middle[0] - reach * 1.7, middle[0] + reach * 1.7), ylim=(middle[1] - reach, middle[1] + reach))
+    axes.set_aspect("equal")
+    few_ticks(axes)
+    for goal in take.goals:
+        axes.add_patch(
+            Circle(tuple(goal.place[:2]), goal.radius, facecolor=(*goal.colour, 0.25), edgecolor=goal.colour)
+        )
+    ways = LineCollection([], colors=colours, linewidths=1.8, zorder=3)
+    axes.add_collection(ways, autolim=False)
+    dots = axes.scatter(
+        position[0, :, 0], position[0, :, 1], c=colours, s=46, zorder=4, edgecolors=PAPER, linewidths=0.9
+    )
+    mark_start(axes, middle, 0.8)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    times = np.linspace(0.0, steps - 1.0, BETWEEN * (steps - 1) + 1)
+    pictures = []
+    for t in times:
+        before, part = int(t), t - int(t)
+        now = (1 - part) * position[before] + part * position[min(before + 1, steps - 1)]
+        ways.set_segments([np.vstack([position[: before + 1, n], now[n]]) for n in range(bodies)])
+        dots.set_offsets(now)
+        axes.set_title(f"step {before}", loc="right")
+        canvas.draw()
+        pictures.append(np.asarray(canvas.buffer_rgba())[..., :3].copy())
+    shown = [pictures[int(k)] for k in np.linspace(0, len(pictures) - 1, min(MOMENTS, len(pictures))).round()]
+    smaller = [np.asarray(Image.fromarray(p).resize((p.shape[1] // 2, p.shape[0] // 2))) for p in shown]
+    return pictures + [pictures[-1]] * REST, write_png(strip, tiled(smaller, 3, 6))
