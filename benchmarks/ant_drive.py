@@ -4,7 +4,7 @@ python benchmarks/ant_drive.py falls     # where zoo:ant-agile-10 falls: states 
 python benchmarks/ant_drive.py stand     # learn to get up, from any pose and from those falls
 python benchmarks/ant_drive.py teachers  # how teachers drive that get up at other heights, or turn their skills more
 python benchmarks/ant_drive.py distil    # teach one policy to drive and to get up
-python benchmarks/ant_drive.py finish    # a run folder of it, for `wanderlust evaluate` and `wanderlust publish`
+python benchmarks/ant_drive.py finish    # an evaluated run of it, for `wanderlust publish`
 
 All in runs/ant-drive. `stand` and `distil` write how far they are, and go on from there. docs/downstream.md says what
 came of it.
@@ -30,6 +30,7 @@ from wanderlust.config import SacConfig, ScheduleConfig
 from wanderlust.envs import WorldState
 from wanderlust.envs.engines.mujoco_c import CEngine
 from wanderlust.evaluation.drive import RANGE, random_goals
+from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.methods.views import seen_from_body
 from wanderlust.rl import replay as ring
 from wanderlust.rl.nets import TanhNormal, descend
@@ -231,12 +232,12 @@ def up_of(physics: NDArray[np.float32]) -> NDArray[np.float32]:
     return 1 - 2 * (x * x + y * y) / (w * w + x * x + y * y + z * z)
 
 
-def learn_to_stand(steps: int = 1_000_000) -> None:
+def learn_to_stand(steps: int = 232_000) -> None:
     """SAC on what the body feels."""
     parts, _ = load_driver()
     world: Any = dataclasses.replace(parts.world, config=dataclasses.replace(parts.world.config, start_pose="any"))
     engine, falls = CEngine(world, threads=1), ArrayFile(WORK / "falls.safetensors").read("physics")
-    sac, rng = Sac(STAND, FELT, 0, 8), np.random.default_rng(int(time.time()))
+    sac = Sac(STAND, FELT, 0, 8)
     anywhere = np.asarray(
         jax.jit(lambda k: jax.vmap(world.initial)(jax.random.split(k, 4096)).physics)(jax.random.key(7))
     )
@@ -285,7 +286,7 @@ def learn_to_stand(steps: int = 1_000_000) -> None:
         form = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape or (1,), x.dtype), stand.sac)
         saved = read_tree(file, form)
         stand = stand._replace(sac=jax.tree.map(lambda x, like: x.reshape(like.shape), saved, stand.sac))
-    key = jax.random.key(1000 + done)
+    key, rng = jax.random.key(1000 + done), np.random.default_rng(done)
     physics, age = starts(anywhere, falls, BODIES, rng), np.zeros(BODIES, int)
     upright, down_at_start = np.zeros(BODIES, int), up_of(physics) < 0
     ended: list[tuple[bool, bool]] = []
@@ -449,7 +450,7 @@ class Lesson(NamedTuple):
     log_std: Array
 
 
-def distil(steps: int = 12_000) -> None:
+def distil(steps: int = 6_000) -> None:
     """The policy acts, the teacher says what it should have done: DAgger, from the driver's own weights on."""
     parts, learned = load_driver()
     teacher = Teacher(learned, load_stand(), LEAD, LOW, HIGH)
@@ -547,12 +548,12 @@ NOTE = (
     "begin with, and phi still is. Getting up was not discovered: a second policy learned it by SAC with a reward made "
     "by hand (the height of the body's own upward axis; calm and clear of the floor once upright), and this one policy "
     "was taught by imitation (DAgger) to drive as the first while upright, with its skill turned against the body's "
-    "sideways velocity, and to get up as the second while not."
+    "sideways velocity, and to get up as the second while not. docs/downstream.md has the commands and what they gave."
 )
 
 
 def finish() -> None:
-    """A run folder of the policy, for `wanderlust evaluate` and `wanderlust publish`."""
+    """A run folder of the policy, evaluated, for `wanderlust publish`."""
     other = open_run(DRIVER)
     steps = int(ArrayFile(WORK / "policy.safetensors").about["steps"])
     epoch = steps // LESSONS
@@ -585,7 +586,9 @@ def finish() -> None:
         run.began_with(other, began)
         write_json(run.path / "provenance.json", {**run.provenance(), "note": NOTE})
 
-    say(str(Run.create(WORK / "run", config, fill).path))
+    run = Run.create(WORK / "run", config, fill)
+    evaluate(run, engine="c")
+    say(f"{run.path}: wanderlust publish {run.path} --name ant-drive")
 
 
 COMMANDS = {
