@@ -16,7 +16,7 @@ SOURCE = Path(wanderlust.__file__).parent
 EXPERIMENTS = Path(wanderlust_experiments.__file__).parent
 
 LEVELS = (
-    {"core"},
+    {"core", "outside"},
     {"config"},
     {"envs"},
     {"rl", "runs", "downstream.tasks"},
@@ -52,8 +52,9 @@ PARTS = {
 
 ONLY = {
     "core": set(),
+    "outside": set(),
     "config": {"core"},
-    "envs": {"config", "core"},
+    "envs": {"config", "core", "outside"},
     "rl": {"config", "envs"},
     "runs": {"config", "core", "envs"},
     "methods": {"config", "core", "envs", "rl", "runs"},

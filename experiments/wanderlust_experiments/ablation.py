@@ -63,6 +63,7 @@ def reproduce(
     budget_steps: int | None = None,
     changes: tuple[str, ...] = (),
     quiet: bool = False,
+    workers: int = 1,
 ) -> tuple[dict[str, Any], str, tuple[Path, ...]]:
     """Train and measure the cells that the results under `out` lack; return the results, as a table, and their files.
 
@@ -72,7 +73,7 @@ def reproduce(
     shared = _shared_config(env, recipe, seeds, budget_steps, changes)
     rows = {cell.name: Row(_config(shared, cell), _about(cell)) for cell in cells}
     shown = grid_study(out, env)
-    return *grid.carry_out(shown, rows, shared, work / env, quiet), shown.files
+    return *grid.carry_out(shown, rows, shared, work / env, quiet, workers=workers), shown.files
 
 
 def grid_study(out: Path, env: str) -> Study:

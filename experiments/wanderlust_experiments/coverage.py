@@ -80,6 +80,7 @@ def reproduce(
     budget_steps: int | None = None,
     changes: tuple[str, ...] = (),
     quiet: bool = False,
+    workers: int = 1,
 ) -> tuple[dict[str, Any], str, tuple[Path, ...]]:
     """Train and measure the rows that the results under `out` lack; return the results, as a table, and their files.
 
@@ -97,7 +98,7 @@ def reproduce(
     rows = {name: row(name, shared, recipe, space, changes, CONTINUOUS) for name in names}
     runs = work / f"{env}_{space}"
     shown = coverage_study(out, runs, env, space)
-    return *grid.carry_out(shown, rows, shared, runs, quiet), shown.files
+    return *grid.carry_out(shown, rows, shared, runs, quiet, workers=workers), shown.files
 
 
 def refuse_what_rows_differ_in(changes: tuple[str, ...]) -> None:
@@ -260,6 +261,8 @@ def roll_out_randomly(config: RunConfig, episodes: int, largest: float = 1.0) ->
 
 class RandomActions(Row):
     """The floor: no skills and no policy, actions uniform in [-1, 1]."""
+
+    trains = False
 
     @property
     def plan(self) -> str:

@@ -50,6 +50,7 @@ def reproduce(
     budget_steps: int | None = None,
     changes: tuple[str, ...] = (),
     quiet: bool = False,
+    workers: int = 1,
 ) -> tuple[dict[str, Any], str, tuple[Path, ...]]:
     """Train and measure the rows that the results under `out` lack; return the results, as a table, and their files.
 
@@ -68,7 +69,7 @@ def reproduce(
 
     rows = {name: made(name) for name in dict.fromkeys(name.lower() for name in only or ROWS)}
     shown = fetch_study(out, work / env, env)
-    return *grid.carry_out(shown, rows, shared, work / env, quiet), shown.files
+    return *grid.carry_out(shown, rows, shared, work / env, quiet, workers=workers), shown.files
 
 
 class Untouched(RandomActions):

@@ -124,6 +124,7 @@ class Solved(Row):
     """The skills of a run, put to the task."""
 
     asked: Asked
+    trains = False
 
     @property
     def plan(self) -> str:

@@ -33,7 +33,8 @@ from wanderlust.runs.files import write_atomic, write_json
 from wanderlust.runs.learned import Learned, load_learner
 from wanderlust.runs.provenance import provenance
 from wanderlust.runs.run import Run
-from wanderlust.train.loop import run_training
+from wanderlust.sweeps.grid import train_to_end
+from wanderlust.sweeps.standing import opened
 
 EPISODES = 200
 """Episodes per seed and task."""
@@ -89,16 +90,10 @@ def reproduce(
     if unknown := [name for name in only if name not in methods]:
         raise UserError(f"there is no row {unknown[0]!r}; known: {', '.join(methods)}")
     began = time.monotonic()
-    config = _config(ROWS[0], seeds, changes)
+    chosen = [row for row in ROWS if not only or row.method in only]
+    config = _config(chosen[0], seeds, changes)
     devices.prepare(config.seeds)
-    rows = []
-    for row in ROWS:
-        if only and row.method not in only:
-            continue
-        run, interrupted = _trained(row, work, seeds, changes, quiet)
-        if interrupted:
-            raise KeyboardInterrupt(f"stopped; the same command continues from the checkpoint in {run.path}")
-        rows.append(_measure(row, run))
+    rows = [_measure(row, _trained(row, work, seeds, changes, quiet)) for row in chosen]
     result = {
         "item": "point-goals",
         "provenance": provenance(config),
@@ -121,16 +116,12 @@ def _config(row: PaperRow, seeds: int, changes: tuple[str, ...]) -> RunConfig:
     return with_changes(dataclasses.replace(config, seeds=seeds), changes)
 
 
-def _trained(row: PaperRow, work: Path, seeds: int, changes: tuple[str, ...], quiet: bool) -> tuple[Run, bool]:
+def _trained(row: PaperRow, work: Path, seeds: int, changes: tuple[str, ...], quiet: bool) -> Run:
     """The run of a row: made, gone on with, or found finished."""
     config, path = _config(row, seeds, changes), work / row.method
-    run = Run.open(path) if path.exists() else Run.create(path, config)
-    if run.config != config:
-        raise UserError(f"{path} holds a run with another configuration; choose another --work folder")
-    if max(run.checkpoints(), default=0) < config.schedule.epochs:
-        outcome = run_training(run, quiet=quiet)
-        return run, outcome.reason == "interrupted"
-    return run, False
+    run = opened(path, config) or Run.create(path, config)
+    train_to_end(run, quiet)
+    return run
 
 
 def _measure(row: PaperRow, run: Run) -> dict[str, Any]:

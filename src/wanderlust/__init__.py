@@ -19,6 +19,7 @@ from wanderlust.registry import METHODS, WORLDS
 
 if TYPE_CHECKING:
     from wanderlust.api import discover, normalise
+    from wanderlust.envs.worlds.gymnasium import world_from_gymnasium
     from wanderlust.envs.worlds.mjcf_file import world_from_mjcf
     from wanderlust.gym.skill_env import SkillEnv, SkillVectorEnv
     from wanderlust.gym.vector import make_vec
@@ -40,6 +41,7 @@ __all__ = [
     "register_method",
     "register_world",
     "sweep",
+    "world_from_gymnasium",
     "world_from_mjcf",
 ]
 
@@ -54,6 +56,7 @@ _HOMES = {
     "load": "wanderlust.runs.loading",
     "make_vec": "wanderlust.gym.vector",
     "normalise": "wanderlust.api",
+    "world_from_gymnasium": "wanderlust.envs.worlds.gymnasium",
     "world_from_mjcf": "wanderlust.envs.worlds.mjcf_file",
     "sweep": "wanderlust.sweeps.front",
 }

@@ -1,6 +1,7 @@
 """The functions behind the public names of `wanderlust`."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -112,6 +113,7 @@ def discover(
     env: str | World = "point",
     *,
     method: str = "lsd",
+    focus: str | None = None,
     bonus: str | None = None,
     skills: int | None = None,
     discrete: int | None = None,
@@ -132,6 +134,8 @@ def discover(
     Args:
         env: the environment, e.g. ``"point"``, the path of a model file, or a world (`world_from_mjcf`).
         method: e.g. ``"lsd"`` or ``"diayn"``, with an optional suffix ``-xy``, ``-o`` or ``-xyo``.
+        focus: which entries of the observation the method's network sees, e.g. ``"position"``, ``"qpos[0:2]"`` or
+            ``"0,1"``; by default what the world says, mostly all.
         bonus: a method whose reward is added, ``"music"``; the same as ``--with music``.
         skills: dimensions of continuous skills (2 if neither this nor ``discrete`` is given; smm and edl have
             discrete skills only, 4 and 10 unless said).
@@ -166,7 +170,7 @@ def discover(
             seed,
             seeds,
             recipe,
-            set=changes,
+            set=changes if focus is None else (*changes, f"env.focus={json.dumps(focus)}"),
             budget_steps=budget_steps,
             engine=engine,
             bonus=bonus,
@@ -209,7 +213,9 @@ def normalise(
     Returns:
         The means and the standard deviations, one number per entry of the (flattened) observation.
     """
-    if isinstance(env, str) and env in WORLDS:
+    if isinstance(env, str) and env.startswith("gymnasium:"):
+        env = env.partition(":")[2]
+    elif isinstance(env, str) and env in WORLDS:
         world = make_world(configure(env).env)
         return random_statistics(world, make_engine(world, engine), rollouts, steps, seed)
     if engine != "auto":

@@ -34,6 +34,8 @@ class Registry:
         self._places = dict(ours)
         self._families, self._files = families or {}, files or {}
         self._found: dict[str, Any] = {}
+        self._named: set[str] = set()
+        """What a program or a command line has asked for."""
         self._searched = False
 
     def register(self, name: str, thing: Any) -> None:
@@ -83,17 +85,20 @@ class Registry:
             if self.is_file(name):  # a path is no name
                 return found
             self._found[name] = found
+        self._named.add(name)
         return self._found[name]
 
     def get_for_file(self, name: str) -> Any:
         """The same for a name that a file holds: the file may be a stranger's, so it cannot have any module imported.
 
-        A module counts as yours once your program has imported it or `WANDERLUST_IMPORT` names it.
+        A module counts as yours once your program has imported it, or asked for the same name, or `WANDERLUST_IMPORT`
+        names it.
         """
-        module = name.partition(":")[0]
-        if self.is_family(name):
-            return self.get(name)
-        if ":" in name and module not in sys.modules and module not in os.environ.get(ALLOWED, "").split(","):
+        module, _, rest = name.partition(":")
+        if self.is_family(name):  # gymnasium:module:Id
+            module = "" if name in self._named else rest.rpartition(":")[0]
+        trusted = not module or module in sys.modules or module in os.environ.get(ALLOWED, "").split(",")
+        if ":" in name and not trusted:
             raise UserError(f"{name!r} would run the code of {module}; if you trust it, set {ALLOWED}={module}")
         return self.get(name)
 
@@ -168,6 +173,9 @@ WORLDS = Registry(
         "fetch-slide": "wanderlust.envs.worlds.fetch:FetchSlide",
         "fetch-pick-and-place": "wanderlust.envs.worlds.fetch:FetchPickAndPlace",
     },
-    families={"mjcf": "wanderlust.envs.worlds.mjcf_file:ModelFile"},
+    families={
+        "mjcf": "wanderlust.envs.worlds.mjcf_file:ModelFile",
+        "gymnasium": "wanderlust.envs.worlds.gymnasium:GymnasiumWorld",
+    },
     files={".xml": "mjcf", ".mjcf": "mjcf", ".urdf": "mjcf"},
 )

@@ -1,8 +1,6 @@
 """Worlds made of model files: what the rules decide, what is observed, where episodes start, what is refused."""
 
 import shutil
-from importlib import resources
-from pathlib import Path
 
 import jax
 import mujoco
@@ -10,31 +8,13 @@ import numpy as np
 import pytest
 
 import wanderlust
+from model_files import ARM, ASSETS, BALL, BUG, DRIVE, write
 from wanderlust.envs.base import WorldState
 from wanderlust.envs.engines.mujoco_c import CEngine
 from wanderlust.envs.mjcf import Controls, physics_of
 from wanderlust.envs.models.facts import nice, starts_of
+from wanderlust.envs.names import focus_entries
 from wanderlust.errors import UserError
-
-ASSETS = resources.files("gymnasium") / "envs" / "mujoco" / "assets"
-
-BALL = """<body name="ball" pos="1 0 .2"><freejoint/><geom type="sphere" size=".1" mass="1"/></body>"""
-ARM = """<body name="upper" pos="0 0 1"><joint name="shoulder" axis="0 1 0" range="-90 90" limited="true"/>
-<geom type="capsule" size=".05" fromto="0 0 0 .4 0 0"/><body name="lower" pos=".4 0 0">
-<joint name="elbow" axis="0 1 0"/><geom type="capsule" size=".05" fromto="0 0 0 .4 0 0"/></body></body>"""
-DRIVE = """<motor joint="shoulder" gear="9" ctrlrange="-2 4" ctrllimited="true"/><motor joint="elbow"/>"""
-BUG = """<body name="bug" pos="0 0 {z}"><freejoint name="root"/><geom type="box" size=".2 .1 .05"/><body pos=".2 0 0">
-<joint name="leg" axis="0 1 0" range="-45 45" limited="true"/><geom type="capsule" size=".02" fromto="0 0 0 .2 0 -.1"/>
-</body></body>"""
-
-
-def write(folder: Path, bodies: str, actuators: str, more: str = "", name: str = "mine.xml") -> Path:
-    path = folder / name
-    path.write_text(
-        f'<mujoco><option timestep=".004"/><worldbody><geom name="floor" type="plane" size="0 0 1"/>{bodies}'
-        f"</worldbody><actuator>{actuators}</actuator>{more}</mujoco>"
-    )
-    return path
 
 
 def at(world, **parts):
@@ -49,7 +29,7 @@ def test_what_the_rules_decide_about_files_that_gymnasium_installs():
     hopper = wanderlust.world_from_mjcf(ASSETS / "hopper.xml")
     config, groups = hopper.config, hopper.groups
     assert (config.root, config.position, config.frame_skip, config.episode_length, config.bin) == (
-        "torso", ("rootx",), 10, 500, 1.0,
+        "torso", ("rootx",), 10, 250, 0.2,
     )  # fmt: skip
     assert [len(groups[name]) for name in ("position", "height", "orientation", "joints")] == [1, 1, 2, 3]
     np.testing.assert_allclose(np.asarray(hopper.observe(at(hopper)))[groups["height"][0]], 1.25, rtol=1e-6)
@@ -153,12 +133,17 @@ def test_sensors_are_observed_if_they_are_asked_for(tmp_path):
     after = CEngine(world, threads=1).step(jax.device_get(state), np.ones((2, 1), np.float32))
     seen = np.asarray(jax.vmap(world.observe)(after))
     np.testing.assert_allclose(seen[:, world.groups["sensors"][0]], after.physics[:, 8], rtol=1e-5)
+    assert focus_entries(world, "sensor:bent, qpos[7], leg velocity") == tuple(
+        world.layout.names.index(name) for name in ("bent", "leg", "leg velocity")
+    )
+    with pytest.raises(UserError, match="does not observe all of qpos"):
+        focus_entries(world, "qpos[3:7]")
     assert len(wanderlust.world_from_mjcf(path, sensors=("all",)).groups["sensors"]) == 4
     with pytest.raises(UserError, match=r"no sensor 'no'; it has quick, bent, or all"):
         wanderlust.world_from_mjcf(path, sensors=("no",))
 
 
-def test_bins_are_the_largest_nice_length_within_the_body():
+def test_bins_are_the_largest_nice_length_within_a_length():
     assert [nice(x) for x in (0.24, 1.93, 0.99, 5.0, 12.0, 0.1)] == [0.2, 1.0, 0.5, 5.0, 10.0, 0.1]
 
 
@@ -168,9 +153,9 @@ def test_numbers_for_learning_follow_the_rules():
     world = wanderlust.world_from_mjcf(ASSETS / "hopper.xml")
     config = get_recipe("laptop", world.config, "lsd", usual_skills("lsd"))
     moved = world.trial.moved
-    assert config.sac.discount == pytest.approx(1 - 1 / 250) and config.schedule.steps == 50
+    assert config.sac.discount == pytest.approx(1 - 1 / 125) and config.schedule.steps == 50
     assert config.sac.alpha == pytest.approx(0.01 * moved / 0.09, abs=1e-5)
-    assert config.sac.position_scale == pytest.approx(max(1.0, moved * 500 / 10), abs=0.05)
+    assert config.sac.position_scale == pytest.approx(max(1.0, moved * 250 / 10), abs=0.05)
     assert config.schedule.replay_collections == 128 and config.env == world.config
     assert min(world.trial.std) > 0 and world.trial.broken == 0
     joint = world.layout.names.index("thigh_joint")
@@ -220,9 +205,29 @@ def test_includes_are_put_in_and_circles_refused(tmp_path):
     (tmp_path / "parts" / "arm.xml").write_text('<mujocoinclude><include file="mine.xml"/></mujocoinclude>')
     with pytest.raises(UserError, match=r"go in a circle: mine\.xml"):
         wanderlust.world_from_mjcf(path)
+    for n in range(9):  # nine files, each ten times in the one before
+        again = f'<include file="parts/{n + 1}.xml"/>' * 10
+        (tmp_path / "parts" / f"{n}.xml").write_text(f"<mujocoinclude>{again}</mujocoinclude>")
+    (tmp_path / "parts" / "9.xml").write_text("<mujocoinclude><geom/></mujocoinclude>")
+    (tmp_path / "parts" / "arm.xml").write_text('<mujocoinclude><include file="parts/0.xml"/></mujocoinclude>')
+    with pytest.raises(UserError, match="includes have more than 50,000 elements"):
+        wanderlust.world_from_mjcf(path)
     (tmp_path / "parts" / "arm.xml").write_text('<!DOCTYPE m [<!ENTITY a "aaaa">]><mujocoinclude/>')
     with pytest.raises(UserError, match="declares a document type"):
         wanderlust.world_from_mjcf(path)
+
+
+def test_a_model_within_a_model_is_taken_along_and_counted(tmp_path):
+    (tmp_path / "leg.xml").write_text(f'<mujoco model="leg"><worldbody>{ARM}</worldbody></mujoco>')
+    body = '<body name="b" pos="0 0 2"><freejoint/><geom size=".1"/>{}</body>'
+    asset = '<asset><model name="leg" file="leg.xml"/></asset>'
+    one = '<attach model="leg" body="upper" prefix="p-"/>'
+    motor = '<motor joint="p-elbow"/>'
+    world = wanderlust.world_from_mjcf(write(tmp_path, body.format(one), motor, asset))
+    assert world.model.nv == 8 and len(world.files()) == 3
+    copies = f'<replicate count="9000">{one}</replicate>'
+    with pytest.raises(UserError, match="more than 50,000 elements, copies included"):
+        wanderlust.world_from_mjcf(write(tmp_path, body.format(copies), motor, asset))
 
 
 def test_a_link_out_of_the_folder_is_refused(tmp_path):
@@ -294,6 +299,12 @@ def test_a_run_takes_its_model_along(tmp_path):
     run = wanderlust.discover(resume=moved, quiet=True)
     assert [row["epoch"] for row in run.metrics()] == [2, 4]
     before = wanderlust.load(moved)
+    env = wanderlust.SkillEnv(before, before.world, hold=5)
+    seen, _ = env.reset(seed=0)
+    assert seen.shape == obs.shape
+    for option in range(4):
+        seen, reward, _, truncated, info = env.step(np.array([1.0, 0.0], np.float32))
+        assert reward == 0.0 and info["steps"] == 5 and truncated == (option == 3)
     action = before.act(obs, before.sample(1)[0])
     assert before.world.config.terminate_below == -1.5 and before.spec.obs_mean == trial.mean
     forget()
@@ -316,7 +327,7 @@ def test_a_world_serves_make_vec_and_discover(tmp_path):
     for step in range(3):
         obs, _, _, truncated, _ = envs.step(np.zeros((2, 1), np.float32))
         assert truncated.all() == (step == 2)
-    assert wanderlust.make_vec(str(tmp_path / "mine.xml"), 1).config.episode_length == 500
+    assert wanderlust.make_vec(str(tmp_path / "mine.xml"), 1).config.episode_length == 250
     from wanderlust.api import configure
 
     assert configure(world).env is world.config

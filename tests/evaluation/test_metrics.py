@@ -107,6 +107,10 @@ def test_kinds_of_motion_are_told_apart(kind):
     assert kind_of_motion(position, turned, steps) == kind
     assert kind_of_motion(position, 1.07 * turned, steps) == kind  # quaternions need not be of unit length
     assert kind_of_motion(position, -turned, steps) == kind  # and q and -q are the same
+    w, x, y, z = np.moveaxis(turned, -1, 0)
+    forward = np.stack([1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)], axis=-1)
+    left = np.stack([2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)], axis=-1)
+    assert kind_of_motion(position, np.concatenate([forward, left], axis=-1), steps) == kind  # as axes
 
 
 def test_a_body_that_leans_to_one_side_and_turns_back_is_a_pose():
@@ -119,6 +123,7 @@ def test_a_runner_in_a_plane_tips_over():
     position = np.zeros((5, 2, 1))
     pitch = np.linspace(0, 3.0, 5)[:, None, None] * np.ones((1, 2, 1))
     assert kind_of_motion(position, pitch, np.array([4, 4])) == "flip"
+    assert kind_of_motion(position, np.concatenate([np.cos(pitch), np.sin(pitch)], -1), np.array([4, 4])) == "flip"
     assert kind_of_motion(position, pitch, np.array([1, 1])) == "pose"  # both episodes were over before
     assert kind_of_motion(position, np.zeros((5, 2, 0)), np.array([4, 4])) == "pose"
 

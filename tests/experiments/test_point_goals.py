@@ -8,6 +8,7 @@ import pytest
 from trained import tree
 from wanderlust.errors import UserError
 from wanderlust.runs.run import Run
+from wanderlust.train import stages
 from wanderlust_experiments import point_goals
 
 TINY = (
@@ -101,7 +102,7 @@ def test_finished_runs_are_reused(done, monkeypatch, tmp_path):
     folder, result, _ = done
     before = tree(folder / "work")
     shrink(monkeypatch)
-    monkeypatch.setattr(point_goals, "run_training", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(stages, "train_run", lambda *_, **__: pytest.fail("trained again"))
     again, _ = point_goals.reproduce(tmp_path, folder / "work", seeds=2, changes=TINY, quiet=True)
     assert again["rows"] == result["rows"]
     assert tree(folder / "work") == before

@@ -5,11 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from wanderlust.config import MethodConfig
+from helpers import tiny_config
+from wanderlust.config import MethodConfig, method_config
 from wanderlust.envs.spec import EnvSpec, Groups, Transition
 from wanderlust.errors import UserError
 from wanderlust.methods import VIEWS, View, make_method, parse_method
-from wanderlust.methods.diayn import Diayn
+from wanderlust.methods.diayn import Diayn, DiaynState
 from wanderlust.methods.encoder import EncoderState
 from wanderlust.methods.lsd import Lsd, LsdState
 from wanderlust.methods.skills import ContinuousSkills, DiscreteSkills
@@ -137,6 +138,46 @@ def test_diayn_reward_by_hand_for_discrete_skills():
     log_softmax = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     expected = [log_softmax[0, 1], log_softmax[1, 0]]
     np.testing.assert_allclose(Diayn(config("diayn"), DiscreteSkills(3)).reward(state, batch), expected, rtol=1e-5)
+
+
+def learns_variance(skills=None):
+    skills = skills or ContinuousSkills(2)
+    return Diayn(method_config("diayn", hidden=HIDDEN, learning_rate=1e-2, learned_variance=True), skills)
+
+
+def test_diayn_reward_by_hand_for_a_learned_variance():
+    """The log-density of the skill, up to its constant; a network that is too sure is stopped at 1e-6."""
+    mean = linear([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0])
+    log_std = linear([[0.0, 0.0], [0.0, 0.0]], [np.log(2.0), np.log(0.5)])
+    batch = transitions([[0.0, 0.0]] * 2, [[1.0, 3.0], [2.0, 5.0]], [[3.0, 2.0], [2.0, 5.0]])
+    diayn = learns_variance()
+    expected = [-0.5 * ((2 / 2) ** 2 + (1 / 0.5) ** 2) - np.log(2.0 * 0.5), -np.log(2.0 * 0.5)]
+    np.testing.assert_allclose(diayn.reward(DiaynState(mean, (), log_std), batch), expected, rtol=1e-5, atol=1e-6)
+    sure = linear([[0.0, 0.0], [0.0, 0.0]], [-1000.0, -1000.0])
+    exact = diayn.reward(DiaynState(mean, (), sure), batch)[1]
+    np.testing.assert_allclose(exact, -2 * np.log(1e-6), rtol=1e-5)
+
+
+def test_diayn_learns_how_sure_it_can_be():
+    """Skills that the state shows up to noise of 0.1: sigma goes there, and both networks move."""
+    diayn = learns_variance()
+    key = jax.random.key(0)
+    state = diayn.init(key, 2)
+    skill = jax.random.normal(key, (256, 2))
+    batch = transitions(skill, skill + 0.1 * jax.random.normal(jax.random.key(1), (256, 2)), skill)
+    before = diayn.reward(state, batch).mean()
+    update = jax.jit(diayn.update)
+    for _ in range(1500):
+        state, metrics = update(state, batch)
+    std = jnp.exp(jax.vmap(state.log_std)(batch.next_obs))
+    assert 0.06 < jnp.median(std) < 0.2
+    assert diayn.reward(state, batch).mean() > before + 2
+    np.testing.assert_allclose(metrics["phi_loss"], -diayn.reward(state, batch).mean(), rtol=0.05)
+
+
+def test_a_variance_is_learned_of_continuous_skills_alone():
+    with pytest.raises(UserError, match=r"method\.learned_variance is true; it is of continuous skills"):
+        tiny_config("diayn", 4, method_learned_variance=True)
 
 
 @pytest.mark.parametrize("skills", [ContinuousSkills(2), DiscreteSkills(3)])

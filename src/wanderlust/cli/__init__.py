@@ -16,6 +16,7 @@ from wanderlust.cli.comparisons import Compare, Report
 from wanderlust.cli.explore import Explore
 from wanderlust.cli.flags import COMPLETION, flag_names, one_of, with_flags
 from wanderlust.cli.goals import Downstream, ReachGoals
+from wanderlust.cli.inspect import Inspect
 from wanderlust.cli.numbers import NUMBERS
 from wanderlust.cli.reports import EXIT_INTERRUPTED, EXIT_USER_ERROR
 from wanderlust.cli.skills import Discover, Evaluate, Export, List, Prune, Publish, ReplayStep
@@ -33,6 +34,7 @@ COMMANDS: dict[str, Any] = {
     "report": Report,
     "video": Video,
     "explore": Explore,
+    "inspect": Inspect,
     "export": Export,
     "publish": Publish,
     "prune": Prune,

@@ -28,6 +28,8 @@ class Discover:
       wanderlust discover ant --recipe fast                 the same on a GPU
       wanderlust discover ant --method dads --method.alternatives 50 --sac.discount 0.995
       wanderlust discover fetch-push --method lsd --with music
+      wanderlust discover gymnasium:Walker2d-v5             any Gymnasium environment with Box actions
+      wanderlust discover half-cheetah --focus "qpos[0:3]"  what the learned map sees of the state
       wanderlust discover --resume runs/xyo                 continue a run that was stopped
     """
 
@@ -36,6 +38,9 @@ class Discover:
     method: str = "lsd"
     """The method, e.g. lsd or diayn, with an optional suffix -xy, -o or -xyo for what its networks see. With a method
     or an environment named, --help shows their own fields, too."""
+    focus: Annotated[str | None, arg(metavar="ENTRIES")] = None
+    """Which entries of the observation the method's network sees, by group, name or number: position, qpos[0:2],
+    "rootz velocity", 0,1. A name that is not there gets the list of those that are."""
     bonus: Annotated[str | None, arg(name="with", metavar="METHOD")] = None
     """Add the reward of another method to that of this one: music, in worlds with a hand and an object."""
     skills: Annotated[int | None, arg(metavar="D")] = None
@@ -77,8 +82,9 @@ class Discover:
             refuse([name for name in given if name not in allowed], "--resume continues a run as it was configured")
             run = api.open_to_resume(self.resume, self.changes.get("engine"))
         else:
-            elsewhere = ("out", "begin_with", "resume", "budget_seconds", "set")
+            elsewhere = ("out", "begin_with", "resume", "budget_seconds", "set", "focus")
             options = {field.name: getattr(self, field.name) for field in plain if field.name not in elsewhere}
+            typed |= {} if self.focus is None else {"env.focus": self.focus}
             changes = (*self.set, *(f"{name}={json.dumps(value)}" for name, value in typed.items()))
             run = api.start_run(api.configure(**options, set=changes), self.out, self.begin_with)
         return train_and_report(console, run, self.budget_seconds)
@@ -286,6 +292,7 @@ class List:
             env: f"{WORLDS.get(env).summary}; recipes: {', '.join(recipes.known_recipes(env))}"
             for env in WORLDS.names()
         }
+        with_recipes["gymnasium:ID"] = f"{WORLDS.get('gymnasium:').summary}; recipes: laptop"
         sections = (
             ("environments", with_recipes),
             ("methods", {name: METHODS.get(name).summary for name in METHODS.names()}),

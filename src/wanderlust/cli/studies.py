@@ -9,6 +9,7 @@ from rich.console import Console
 from tyro.conf import UseAppendAction, arg
 
 from wanderlust.cli.flags import one_of
+from wanderlust.cli.paper import PaperAll, PaperList
 from wanderlust.cli.reports import EXIT_BROKEN
 from wanderlust.config import require_at_least
 from wanderlust.errors import UserError
@@ -54,6 +55,8 @@ class Comparison:
     """Whose numbers: laptop (CPU cores), fast (a GPU), or paper for the published setting."""
     seeds: int = 3
     """Seeds per row, trained in one program."""
+    workers: Annotated[int, arg(metavar="N")] = 1
+    """Rows that are trained at a time, each in a process with its share of the cores."""
     budget_steps: Annotated[int | None, arg(metavar="N")] = None
     """Environment steps per seed and row (rounded up to whole epochs); by default the recipe's for LSD."""
     out: Path = Path("benchmarks/results")
@@ -63,6 +66,7 @@ class Comparison:
 
     def options(self) -> dict[str, Any]:
         """The arguments of `reproduce`."""
+        require_at_least(1, "--workers", self.workers)
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {{"set": "changes", "all": "everything"}.get(name, name): value for name, value in given.items()}
 
@@ -186,6 +190,8 @@ def _show(console: Console, result: dict[str, Any], text: str, files: tuple[Path
 
 
 ITEMS: dict[str, Any] = {
+    "list": PaperList,
+    "all": PaperAll,
     "point-goals": PointGoals,
     "ablation": AblationStudy,
     "coverage": CoverageStudy,
@@ -200,6 +206,7 @@ class Reproduce:
     """Reproduce a table or figure of the paper, with its numbers beside ours where it gives them.
 
     For example:
+      wanderlust reproduce list             all of the paper: commands, what is measured here, whether it agrees, hours
       wanderlust reproduce point-goals      both PointEnv tables, eight seeds, under 20 minutes on two cores
       wanderlust reproduce ablation --help
       wanderlust reproduce coverage --help

@@ -13,7 +13,7 @@ from wanderlust.errors import require
 from wanderlust.registry import METHODS
 
 DriverName = Literal["fused", "split"]
-EngineName = Literal["auto", "jax", "c", "warp"]
+EngineName = Literal["auto", "jax", "c", "warp", "gymnasium"]
 Precision = Literal["float32", "bfloat16"]
 Variant = Literal["", "xy", "o", "xyo"]
 
@@ -25,6 +25,9 @@ class EnvConfig:
     name: str
     """As `wanderlust list` has it, or ``package.module:Name``."""
     episode_length: Count = 200
+    focus: str = ""
+    """Which entries of the observation the method's network sees: names or numbers, with commas between; nothing for
+    what the world says, mostly all."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "env.")
@@ -213,7 +216,7 @@ class RunConfig:
     """How many seeds are trained side by side: seed, seed + 1, ..."""
     engine: EngineName = "auto"
     """What steps the environments: `jax` (dynamics that are a formula), `c` (MuJoCo on CPU cores), `warp` (MuJoCo on a
-    GPU)."""
+    GPU), `gymnasium` (an environment of Gymnasium's, which steps itself)."""
     driver: DriverName = "fused"
     precision: Precision = "float32"
     """Of the products in policy and critics; phi, rewards, targets and optimisers are float32 in any case."""
@@ -256,5 +259,5 @@ class RunConfig:
     def name(self) -> str:
         """A short name for folders and titles."""
         methods = [self.method] if self.bonus is None else [self.method, self.bonus]
-        env, *named = (str(x).rpartition(":")[2].lower() for x in (self.env.name, *methods))
+        env, *named = (str(x).rpartition(":")[2].replace("/", "-").lower() for x in (self.env.name, *methods))
         return f"{env}-{'+'.join(named)}-{self.skills}"

@@ -61,6 +61,13 @@ class SelfStepping(World, Protocol):
         """The state one control step later; `action` is in [-1, 1]."""
 
 
+@runtime_checkable
+class Truncating(World, Protocol):
+    """A world that may cut an episode itself, which is not its end: what its engine says, beside the time limit."""
+
+    def truncated(self, state: WorldState) -> Bool[Array, ""]: ...
+
+
 class Capacity(NamedTuple):
     """Room in MuJoCo Warp's buffers. Beyond it physics is silently wrong, so it is counted and checked."""
 

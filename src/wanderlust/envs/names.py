@@ -1,5 +1,7 @@
 """Names for the entries of an observation: of the model's joints where it observes them, else of the world's groups."""
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import mujoco
@@ -7,6 +9,7 @@ import mujoco
 from wanderlust.envs.base import World
 from wanderlust.envs.spec import EnvSpec
 from wanderlust.envs.worlds.body import Body
+from wanderlust.errors import UserError, require
 
 AXES = ("x", "y", "z")
 QUATERNION = ("qw", "qx", "qy", "qz")
@@ -22,6 +25,61 @@ def entry_names(world: World) -> tuple[str, ...]:
         if len(found) == spec.obs_dim:
             return found
     return _group_names(spec)
+
+
+def focus_entries(world: World, focus: str) -> tuple[int, ...] | None:
+    """The entries that a configuration's focus names; None if it names none."""
+    if not focus:
+        return None
+    coordinates = getattr(world, "coordinates", {})
+    if isinstance(world, Body) and type(world).observe is Body.observe:
+        nq, nv = int(world.model.nq), int(world.model.nv)
+        coordinates = {"qpos": tuple(range(nq)), "qvel": tuple(range(nq, nq + nv))}
+    spec = world.spec
+    return named_entries(focus, spec.name, addresses(spec.groups, coordinates, entry_names(world)), spec.obs_dim)
+
+
+Addresses = Mapping[str, tuple[int, ...]]
+"""Entries of an observation by name; -1 for what has a name and is not observed."""
+
+
+def addresses(groups: Addresses, coordinates: Addresses, names: tuple[str, ...]) -> Addresses:
+    """All that entries may be called by: groups, MuJoCo's coordinates, and single entries."""
+    several = {**groups, **coordinates}
+    return {**several, **{name: (n,) for n, name in enumerate(names) if name not in several}}
+
+
+def named_entries(focus: str, world: str, known: Addresses, obs_dim: int) -> tuple[int, ...]:
+    """The entries that a focus names: groups, ``qpos[0:2]``, single entries by name, numbers; commas between them."""
+    found: list[int] = []
+    for part in (part.strip() for part in focus.split(",")):
+        name, index = part, ""
+        if part not in known and (match := re.fullmatch(r"(.+?)\[([\d:]+)\]", part)):
+            name, index = match.groups()
+        elif re.fullmatch(r"\d+(:\d*)?", part):
+            name, index = "", part
+        entries = tuple(range(obs_dim)) if not name and index else known.get(name)
+        if entries is None:
+            raise UserError(
+                f"--focus {focus}: {world} observes no {part!r}; it has {', '.join(known)}, parts of them such as "
+                f"{next(iter(known))}[0:2], and numbers from 0 to {obs_dim - 1}"
+            )
+        picked = _picked(entries, index)
+        require(len(picked) > 0, f"--focus {focus}: {part} is beyond the {len(entries)} entries that there are")
+        require(min(picked) >= 0, f"--focus {focus}: {world} does not observe all of {part}")
+        found.extend(picked)
+    return tuple(dict.fromkeys(found))
+
+
+def _picked(entries: tuple[int, ...], index: str) -> tuple[int, ...]:
+    """All entries, the n-th, or those from one to before another; nothing where that is beyond them."""
+    if not index:
+        return entries
+    first, colon, last = index.partition(":")
+    if not colon:
+        return entries[int(first) : int(first) + 1]
+    until = int(last) if last.isdigit() else len(entries) + (last != "")
+    return entries[int(first or 0) : until] if until <= len(entries) else ()
 
 
 def _joint_names(model: Any) -> tuple[str, ...]:

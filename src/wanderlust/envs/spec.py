@@ -1,8 +1,9 @@
 """The few records that travel between rooms."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 
@@ -22,8 +23,9 @@ class EnvSpec:
     action_dim: int
     episode_length: int
     groups: Groups
-    """Which entries of the observation are what. `position`: the plane (or line) that is drawn and counted in bins;
-    `orientation`, if there is one: a quaternion (w first) or one angle in the vertical plane."""
+    """Which entries of the observation are what. `position`, if there is one: the plane (or line) that is drawn and
+    counted in bins; `orientation`, if there is one: a quaternion (w first), where the body's own x and y axes point
+    (6 entries), one angle in the vertical plane, or its cosine and sine."""
     obs_mean: tuple[float, ...]
     obs_std: tuple[float, ...]
     """Fixed statistics by which every network sees the observation: (obs - mean) / std."""
@@ -33,6 +35,20 @@ class EnvSpec:
     """Name of the group that a method's network sees by default; nothing for the whole observation."""
     raw_focus: bool = False
     """Whether it sees that group as it is observed, in metres, not normalised."""
+    directions: tuple[tuple[float, ...], ...] = ()
+    """What is drawn and counted in bins of a world that has no place in space: directions of the normalised
+    observation, the first two principal ones under random actions or those of the entries in focus."""
+
+    @property
+    def position(self) -> tuple[int, ...]:
+        """The entries that are the position; nothing where none are known."""
+        return self.groups.get("position", ())
+
+    def place(self, obs: Any) -> Any:
+        """Where observations [..., entries] lie on the plane (or line) that is drawn and counted in bins."""
+        if not self.directions:
+            return obs[..., list(self.position)]
+        return ((obs - np.array(self.obs_mean)) / np.array(self.obs_std)) @ np.array(self.directions).T
 
 
 class Transition(NamedTuple):

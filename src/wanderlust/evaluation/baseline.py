@@ -19,7 +19,7 @@ def random_episodes(world: World, engine: Engine, episodes: int, seeds: Sequence
     world, spec = world.from_origin(), world.spec
 
     def act(_: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
-        return jax.random.uniform(key, (episodes, spec.action_dim), jnp.float32, -largest, largest)
+        return jax.random.uniform(key, (len(obs), spec.action_dim), jnp.float32, -largest, largest)
 
     episodes_of = make_episodes(world, engine, act, spec.episode_length)
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
@@ -31,9 +31,8 @@ def random_episodes(world: World, engine: Engine, episodes: int, seeds: Sequence
 
 def measures_of_one(spec: EnvSpec, obs: Any) -> dict[str, float]:
     """What an evaluation measures of skills, of episodes [time, episodes, obs] without any."""
-    where = list(spec.groups["position"])
     return {
-        "coverage": coverage(obs[..., where], spec.bin),
+        "coverage": coverage(spec.place(obs), spec.bin),
         "travelled": float(travelled(obs, np.array(spec.obs_std)).mean()),
-        "distance": float(np.linalg.norm((obs[-1] - obs[0])[:, where], axis=-1).mean()),
+        "distance": float(np.linalg.norm(spec.place(obs[-1]) - spec.place(obs[0]), axis=-1).mean()),
     }

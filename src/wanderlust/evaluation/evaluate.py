@@ -66,10 +66,10 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
             "counts": [{kind: names.count(kind) for kind in sorted(set(names))} for names in kinds],
         }
     arrays = {
-        "position": np.asarray(mode.obs[..., list(spec.groups["position"])]),
+        "position": np.asarray(spec.place(mode.obs), np.float32),
         "skill": np.asarray(mode.skill),
         "last": np.asarray(mode.obs[:, -1]),
-        "random": np.asarray(random[..., list(spec.groups["position"])]),
+        "random": np.asarray(spec.place(random), np.float32),
         "phi_first": phi_first,
         "phi_last": phi_last,
         "phi_random": phi_random,
@@ -82,12 +82,12 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
 
 def measures(spec: EnvSpec, mode: Rollout, sampled: Rollout) -> dict[str, list[float]]:
     """Of episodes with mode and with sampled actions, for every seed; arrays of both lead with the seed axis."""
-    where, side, std = list(spec.groups["position"]), spec.bin, np.array(spec.obs_std)
+    side, std = spec.bin, np.array(spec.obs_std)
     per_seed: dict[str, list[float]] = {
-        "coverage_mode": [coverage(x[..., where], side) for x in mode.obs],
-        "coverage_sampled": [coverage(x[..., where], side) for x in sampled.obs],
+        "coverage_mode": [coverage(spec.place(x), side) for x in mode.obs],
+        "coverage_sampled": [coverage(spec.place(x), side) for x in sampled.obs],
         "travelled": [float(travelled(x, std).mean()) for x in mode.obs],
-        "distance": [float(np.linalg.norm((x[-1] - x[0])[:, where], axis=-1).mean()) for x in mode.obs],
+        "distance": [float(np.linalg.norm(spec.place(x[-1]) - spec.place(x[0]), axis=-1).mean()) for x in mode.obs],
         "survived": [float(x[:-1].sum(axis=0).mean()) for x in mode.alive],
         "survived_median": [float(np.median(x[:-1].sum(axis=0))) for x in mode.alive],
     }

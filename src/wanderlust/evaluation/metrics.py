@@ -80,7 +80,7 @@ def kind_of_motion(
     distance = np.linalg.norm(positions[steps, episodes] - positions[0], axis=-1)
     if np.median(distance) >= FAR:
         return LOCOMOTION
-    if orientations.shape[-1] not in (1, 4):
+    if orientations.shape[-1] not in (1, 2, 4, 6):
         return POSE
     up, heading = up_and_heading(orientations)
     if np.median(up[steps, episodes]) < 0:
@@ -97,6 +97,11 @@ def up_and_heading(
     """The vertical part of a body's own up axis, and the angle of its own forward axis about the vertical."""
     if orientations.shape[-1] == 1:  # a pitch angle: it tips over, but does not turn about the vertical
         return np.cos(orientations[..., 0]), np.zeros(orientations.shape[:-1])
+    if orientations.shape[-1] == 2:  # its cosine and sine
+        return orientations[..., 0], np.zeros(orientations.shape[:-1])
+    if orientations.shape[-1] == 6:  # where its own x and y axes point
+        forward, left = orientations[..., :3], orientations[..., 3:]
+        return np.cross(forward, left)[..., 2], np.arctan2(forward[..., 1], forward[..., 0])
     w, x, y, z = np.moveaxis(orientations / np.linalg.norm(orientations, axis=-1, keepdims=True), -1, 0)
     return 1 - 2 * (x**2 + y**2), np.arctan2(2 * (w * z + x * y), 1 - 2 * (y**2 + z**2))
 

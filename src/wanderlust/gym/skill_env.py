@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from wanderlust.downstream.settings import LARGEST_SKILL
 from wanderlust.downstream.tasks import Task, make_task
+from wanderlust.downstream.tasks.free import FreeTask
+from wanderlust.envs import World
 from wanderlust.errors import UserError
 from wanderlust.gym.base import VectorStep
 from wanderlust.gym.tasks import OptionVectorEnv, SingleTaskEnv
@@ -28,7 +30,7 @@ class SkillVectorEnv(OptionVectorEnv):
     def __init__(
         self,
         skills: Skills,
-        task: str | Task[Any],
+        task: str | Task[Any] | World,
         num_envs: int = 1,
         *,
         hold: int = 25,
@@ -39,13 +41,14 @@ class SkillVectorEnv(OptionVectorEnv):
 
         Args:
             skills: what `wanderlust.load` gives; of the task's world.
-            task: its name, such as ``"ant-multi-goals"``, or a task made with numbers of your own (`make_task`).
+            task: its name, such as ``"ant-multi-goals"``, or a task made with numbers of your own (`make_task`);
+                or the world itself, such as `world_from_mjcf` gives it, where nothing is rewarded.
             num_envs: how many worlds.
             hold: control steps that a skill acts before the next action.
             threads: how many threads step the bodies; all cores if not given. Results do not depend on it.
             autoreset_mode: as in `wanderlust.make_vec`.
         """
-        made = make_task(task) if isinstance(task, str) else task
+        made, world = _task_and_world(skills, task)
         if skills.spec.name != made.env:
             raise UserError(f"{made.name} is a task of {made.env!r}; these skills are of {skills.spec.name!r}")
         self._skills = skills
@@ -54,7 +57,7 @@ class SkillVectorEnv(OptionVectorEnv):
         action: Space[Any] = Discrete(skills.skill_dim)
         if not skills.discrete:
             action = Box(-LARGEST_SKILL, LARGEST_SKILL, (skills.skill_dim,), np.float32)
-        super().__init__(made, skills.world, num_envs, threads, autoreset_mode, action, hold)
+        super().__init__(made, world, num_envs, threads, autoreset_mode, action, hold)
 
     def _step_worlds(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> VectorStep:
         if self._skills.discrete:
@@ -74,6 +77,18 @@ class SkillVectorEnv(OptionVectorEnv):
 class SkillEnv(SingleTaskEnv):
     """One world of a task whose actions are skills; `SkillVectorEnv` says what they are."""
 
-    def __init__(self, skills: Skills, task: str | Task[Any], hold: int = 25) -> None:
+    def __init__(self, skills: Skills, task: str | Task[Any] | World, hold: int = 25) -> None:
         self.skills = skills
         super().__init__(SkillVectorEnv(skills, task, 1, hold=hold, threads=1, autoreset_mode=AutoresetMode.DISABLED))
+
+
+def _task_and_world(skills: Skills, task: str | Task[Any] | World) -> tuple[Task[Any], World]:
+    """What is done, and where: skills can act in any world that observes the same as theirs."""
+    if isinstance(task, str):
+        return make_task(task), skills.world
+    given: Any = task
+    if not hasattr(given, "initial"):
+        return given, skills.world
+    if given.spec.groups != skills.spec.groups:
+        raise UserError(f"these skills are of {skills.spec.name}, which observes something else than this world")
+    return FreeTask(given.spec.name, given.spec.episode_length), given

@@ -3,7 +3,9 @@
 A world may say what a method's network sees by default (`EnvSpec.focus`): in Fetch's the object, in metres. A method
 may say what its network sees in any world (`Method.sees`).
 
--XY: the method's network sees only where the body is (the x-y prior).
+A configuration may name any entries for it (`env.focus`, `--focus`).
+
+-XY: the method's network sees only where the body is (the x-y prior), as with ``--focus position``.
 -O: policy and critics do not see where it is; the entries are zeroed, not removed, as in the published code.
 -XYO: both. All three go with any method.
 """
@@ -34,20 +36,36 @@ class View:
     """Where the body is, is divided by this for policy and critics: far from the start it would drown the rest."""
     sees: tuple[str, ...] = ()
     """Groups that the method's network sees, one behind the other and not normalised, whatever else is said."""
+    focus: tuple[int, ...] | None = None
+    """The entries that the configuration lets the method's network see (`--focus`); None to leave it to the world."""
+
+    def __post_init__(self) -> None:
+        if self.focus is not None and "xy" in self.variant:
+            raise UserError(f"-{self.variant} is short for --focus position: leave one of them out")
+        if self.variant and not self.spec.position:
+            raise UserError(
+                f"-{self.variant} is about the position, and {self.spec.name} has none that is known; name it with "
+                "--focus"
+            )
 
     @property
     def method_entries(self) -> tuple[int, ...] | None:
         """The entries of an observation that the method's network sees; None for all of them."""
         if self.sees:
             return tuple(entry for name in self.sees for entry in self.spec.groups[name])
+        if self.focus is not None:
+            return self.focus
         if "xy" in self.variant:
-            return self.spec.groups["position"]
+            return self.spec.position
         return self.spec.groups[self.spec.focus] if self.spec.focus else None
 
     @property
     def method_sees_raw(self) -> bool:
         """Whether it sees them as they are observed, not normalised."""
-        return bool(self.sees) or (self.spec.raw_focus and bool(self.spec.focus) and "xy" not in self.variant)
+        if self.sees or not self.spec.focus:
+            return bool(self.sees)
+        of_world = self.focus in (None, self.spec.groups[self.spec.focus]) and "xy" not in self.variant
+        return self.spec.raw_focus and of_world
 
     @property
     def method_dim(self) -> int:
@@ -60,14 +78,15 @@ class View:
         if seen is None:
             return entries
         if not set(entries) <= set(seen):
-            raise UserError(f"the method's network does not see all of entries {list(entries)} of {self.spec.name}")
+            raise UserError(f"the method's network does not see all of the entries {list(entries)} of {self.spec.name}")
         return tuple(seen.index(entry) for entry in entries)
 
     def for_policy(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
         """What policy and critics see."""
         obs = self._normalised(obs)
         factor = 0.0 if self.variant.endswith("o") else 1.0 / self.position_scale
-        return obs if factor == 1.0 else obs.at[..., jnp.array(self.spec.groups["position"])].multiply(factor)
+        position = self.spec.position
+        return obs if factor == 1.0 or not position else obs.at[..., jnp.array(position)].multiply(factor)
 
     def for_method(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch seen"]:
         """What the method's network sees."""
@@ -94,19 +113,21 @@ class View:
 
 def _goals(spec: EnvSpec) -> tuple[tuple[int, ...], ...]:
     """The groups of entries that goals replace: the position, and the focus if there is one."""
-    position = spec.groups["position"]
+    position = spec.position
     return (position, spec.groups[spec.focus]) if spec.focus else (position,)
 
 
 def goal_sizes(spec: EnvSpec) -> list[int]:
     """How many numbers a goal may be."""
+    if not spec.position:
+        raise UserError(f"a goal is a position, and {spec.name} has none that is known; name it with --focus")
     return sorted({len(entries) for entries in _goals(spec)})
 
 
 def goal_entries(spec: EnvSpec, size: int) -> tuple[int, ...]:
     """The entries of an observation that a goal of so many numbers replaces: the position, or all of the focus."""
     for entries in _goals(spec):
-        if len(entries) == size:
+        if len(entries) == size and size:
             return entries
     raise UserError(f"a goal of {spec.name} is {' or '.join(map(str, goal_sizes(spec)))} numbers, not {size}")
 

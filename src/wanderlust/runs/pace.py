@@ -37,7 +37,8 @@ class Pace(NamedTuple):
 
 def walks(parts: train.Setup) -> bool:
     """Whether the world is a body that gets about by itself, and not an arm, or a point, or an object to be moved."""
-    return not parts.world.spec.focus and hasattr(parts.world, "fallen")
+    world = parts.world
+    return not world.spec.focus and hasattr(world, "fallen") and getattr(world, "gets_about", True)
 
 
 def pace_of(run: Run, parts: train.Setup, learned: Learned, seed: int = 0) -> Pace:
@@ -70,6 +71,6 @@ def _measured(parts: train.Setup, learned: Learned, seed: int) -> float:
     """The same of a few episodes with mode actions."""
     keys = jax.random.split(jax.random.key(0), parts.config.seeds)
     rollout = train.make_skill_rollout(parts)(learned.policy, train.sample_skills(parts, keys, EPISODES), keys)
-    where = np.asarray(rollout.obs)[seed][..., list(parts.world.spec.groups["position"])]
+    where = parts.world.spec.place(np.asarray(rollout.obs)[seed])
     steps = np.asarray(rollout.alive)[seed][:-1].sum(axis=0)
     return float(np.linalg.norm(where[-1] - where[0], axis=-1).mean() / max(1.0, steps.mean()))

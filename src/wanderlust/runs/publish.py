@@ -115,8 +115,8 @@ def example_goals(config: RunConfig) -> str:
     if make_method(config.method, make_skills(config.skills)).goal_rule is None:
         return ""
     world = make_world(config.env)
-    goals, dims = getattr(world, "example_goals", Body.example_goals), len(world.spec.groups["position"])
-    return " ".join(f"--goal {' '.join(f'{x:g}' for x in goal[:dims])}" for goal in goals)
+    goals, dims = getattr(world, "example_goals", Body.example_goals), len(world.spec.position)
+    return "" if not dims else " ".join(f"--goal {' '.join(f'{x:g}' for x in goal[:dims])}" for goal in goals)
 
 
 # --- half precision --------------------------------------------------------------------------------------------------

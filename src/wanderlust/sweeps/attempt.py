@@ -91,10 +91,17 @@ def carry_on(run: "Run", seconds: float | None, episodes: int, quiet: bool) -> E
     if not now.measured:
         evaluate(run, episodes, engine=run.config.engine)
         draw_run(run.path)
+    keep_last(run)
+    return Ending(FINISHED if now.epoch >= now.epochs else BUDGET)
+
+
+def keep_last(run: "Run") -> None:
+    """Of a run's checkpoints, which hold the replay, keep the last of each stage."""
+    from wanderlust.train import stages
+
     for one in stages.runs(run):
         for checkpoint in list(one.checkpoints().values())[:-1]:
             checkpoint.unlink()
-    return Ending(FINISHED if now.epoch >= now.epochs else BUDGET)
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ another one, as the heir of the lost one's folder (`runs/writer.py`).
 import dataclasses
 import logging
 import os
-import sys
+import socket
 from typing import Any
 
 from wanderlust.errors import UserError
@@ -24,18 +24,16 @@ class OnRay:
         except ImportError as problem:
             raise UserError("--ray needs Ray; install it with: pip install 'wanderlust[cluster]'") from problem
         self._ray, self._address, self._cores, self._gpu = ray, address, cores_per_run, gpu
+        self._modules = modules
         self._ours = not ray.is_initialized()
         if self._ours:
-            env = {name: value for name, value in environment(modules).items() if name in _PASSED}
-            path = [place for place in sys.path if place]
-            env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*env.get("PYTHONPATH", "").split(os.pathsep), *path]))
+            _check_reachable(address)
             try:
                 ray.init(
                     address=address,
                     include_dashboard=False if address == "local" else None,
                     log_to_driver=False,
                     logging_level=logging.ERROR,
-                    runtime_env={"env_vars": {**env, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}},
                 )
             except (ConnectionError, ValueError, RuntimeError) as problem:
                 said = " ".join(str(problem).split())
@@ -65,7 +63,7 @@ class OnRay:
         return f"up to {self.size} runs at a time on {where} of Ray ({self._address}), {self._cores} cores each"
 
     def start(self, order: Order) -> None:
-        self._running[self._task.remote(dataclasses.asdict(order))] = order.name
+        self._running[self._task.remote(dataclasses.asdict(order), self._modules)] = order.name
 
     def wait(self, seconds: float) -> dict[str, Ending]:
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
@@ -92,19 +90,19 @@ class OnRay:
             self._ray.shutdown()
 
 
-_PASSED = (
-    "PYTHONPATH",
-    "WANDERLUST_IMPORT",
-    "WANDERLUST_CACHE",
-    "XDG_CACHE_HOME",
-    "JAX_PLATFORMS",
-    "XLA_FLAGS",
-    "MUJOCO_GL",
-)
-"""Variables that the machines of a cluster need from this process."""
+def _check_reachable(address: str) -> None:
+    """Refuse an address where nothing listens; Ray itself would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as problem:
+        raise UserError(f"--ray {address}: there is no cluster to be reached: {problem}") from problem
 
 
-def _attempt(order: dict[str, Any]) -> tuple[str, str]:
+def _attempt(order: dict[str, Any], modules: tuple[str, ...]) -> tuple[str, str]:
     """What a task does; its answer is plain, so that any machine can read it."""
+    os.environ.update(environment(modules))
     reason, why = attempt(Order(**order), quiet=True)
     return reason, why

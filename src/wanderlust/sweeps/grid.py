@@ -1,4 +1,4 @@
-"""Rows of a comparison, trained one after the other, all seeds in one program, and measured.
+"""Rows of a comparison, trained one after the other or side by side, all seeds in one program, and measured.
 
 The results file grows by one row at a time: a command that was stopped, called again, trains what is not in it yet.
 What the rows are, and what is shown of them, is each study's own.
@@ -9,11 +9,12 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 
 from wanderlust.config import RunConfig, flat
+from wanderlust.envs.devices import cores
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.methods import make_method
@@ -21,6 +22,12 @@ from wanderlust.methods.skills import make_skills
 from wanderlust.runs.files import check_writable, read_text, write_json
 from wanderlust.runs.provenance import provenance
 from wanderlust.runs.run import Run
+from wanderlust.sweeps import sweep
+from wanderlust.sweeps.attempt import keep_last
+from wanderlust.sweeps.local import Processes
+from wanderlust.sweeps.plan import Cell, Item, Plan
+from wanderlust.sweeps.standing import opened, standing
+from wanderlust.sweeps.table import shown
 from wanderlust.sweeps.tables import Facts, Study, count, markdown, number, write_table_and_figures
 from wanderlust.train import stages
 
@@ -39,6 +46,8 @@ class Row:
     config: RunConfig
     about: Facts
     """What tells it from the other rows; a row in the results file must have the same."""
+    trains: ClassVar[bool] = True
+    """Whether getting its numbers takes the training of a run of its own."""
 
     @property
     def plan(self) -> str:
@@ -53,15 +62,12 @@ class Row:
 
     def run(self, folder: Path) -> Run | None:
         """The run in a folder, if there is one; one of something else is refused."""
-        run = Run.open(folder) if folder.exists() else None
-        if run is not None and run.config != self.config:
-            raise UserError(f"{folder} holds a run with another configuration; choose another --work folder")
-        return run
+        return opened(folder, self.config)
 
     def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
         """Its numbers, from the run in a folder, which is made, finished or only read."""
         run = self.run(folder) or stages.start(self.config, folder)
-        _train(run, quiet)
+        train_to_end(run, quiet)
         every = stages.runs(run)
         lasts = [one.metrics()[-1] for one in every]
         evaluation = evaluate(run, episodes, engine=run.config.engine)
@@ -92,27 +98,46 @@ def measured_where(config: RunConfig) -> Facts:
     return {key: where[key] for key in ("command", "commit", "time", "device")}
 
 
-def _train(run: Run, quiet: bool) -> None:
+def train_to_end(run: Run, quiet: bool) -> None:
     """Train a run to its end, unless it is there. Of its checkpoints, which hold the replay, only the last is kept."""
-    unfinished = max(run.checkpoints(), default=0) < run.config.schedule.epochs
     try:
-        stopped = unfinished and stages.train_run(run, quiet=quiet).reason == "interrupted"
+        stopped = standing(run).trains and stages.train_run(run, quiet=quiet).reason == "interrupted"
     except UserError as error:
         raise TrainingError(str(error)) from error
     if stopped:
         raise KeyboardInterrupt(f"stopped; the same command continues from the checkpoint in {run.path}")
-    for one in stages.runs(run):
-        for checkpoint in list(one.checkpoints().values())[:-1]:
-            checkpoint.unlink()
+    keep_last(run)
+
+
+def train_side_by_side(runs: Mapping[str, RunConfig], work: Path, workers: int, quiet: bool) -> None:
+    """Train several runs at a time, each in a process of its own, by the rules of a sweep.
+
+    What fails is left to be tried once more, and reported, by whoever measures the runs.
+    """
+    items = tuple(Item(name, Cell(config.env.name, name), config, work / name) for name, config in runs.items())
+    each = max(1, cores() // workers)
+    plan = Plan(work, items, {}, retries=0, cores_per_run=each, episodes=EPISODES)
+    place = Processes(work / "logs", each, workers)
+    with shown(plan, place.size, quiet) as watch:
+        ended = sweep.carry_out(plan, place, watch)
+    if any(entry.state == sweep.STOPPED for entry in ended):
+        raise KeyboardInterrupt("stopped; the same command continues")
 
 
 def carry_out(
-    study: Study, rows: Mapping[str, Row], shared: RunConfig, work: Path, quiet: bool, config: Facts | None = None
+    study: Study,
+    rows: Mapping[str, Row],
+    shared: RunConfig,
+    work: Path,
+    quiet: bool,
+    config: Facts | None = None,
+    workers: int = 1,
 ) -> tuple[Facts, str]:
     """Train and measure the rows that the results lack; return the results, and as a table.
 
     Runs go under `work`. A row whose training fails is named and left out; the next call tries it again. `config` is
-    what the results are of, if that is not the configuration of a run that all rows share.
+    what the results are of, if that is not the configuration of a run that all rows share. With several `workers` the
+    rows that are missing are trained side by side first.
     """
     config = _plain(config or dataclasses.asdict(shared))
     say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
@@ -124,6 +149,9 @@ def carry_out(
         else:
             _refuse_other(f"{path} has {name}", _plain(row.about), results[study.rows_are][name])
     check_writable(study.out)
+    lacking = {name: row.config for name, row in rows.items() if row.trains and name not in results[study.rows_are]}
+    if workers > 1 and lacking:
+        train_side_by_side(lacking, work, workers, quiet)
     for n, (name, row) in enumerate(rows.items(), 1):
         head = f"{study.row_is} {n} of {len(rows)}, {name}"
         if name in results[study.rows_are]:

@@ -11,7 +11,7 @@ from wanderlust.api import configure
 from wanderlust.config import RunConfig, flat
 from wanderlust.errors import UserError, did_you_mean
 from wanderlust.runs.files import read_text
-from wanderlust.runs.run import Run
+from wanderlust.sweeps.standing import opened
 
 NUMBER = (int, float)
 WORDS: Mapping[str, tuple[Any, str]] = {
@@ -199,8 +199,10 @@ def _items(words: Mapping[str, Any], out: Path) -> tuple[tuple[Item, ...], list[
     names = [item.name for item in items]
     wrong += [f"two runs would be called {name}" for name in sorted({one for one in names if names.count(one) > 1})]
     for item in items:
-        if item.folder.exists() and Run.open(item.folder).config != item.config:
-            wrong.append(f"{item.folder} holds a run with another configuration; choose another out, or move it away")
+        try:
+            opened(item.folder, item.config, "another out, or move it away")
+        except UserError as error:
+            wrong.append(str(error))
     return tuple(items), wrong
 
 

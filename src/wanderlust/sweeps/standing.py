@@ -76,18 +76,22 @@ def standing(run: Run, budget_seconds: float | None = None) -> Standing:
     )
 
 
-def open_or_start(folder: Path, config: RunConfig) -> Run:
-    """The run in a folder, made if there is none; one with another configuration is refused."""
-    if not folder.exists():
-        try:
-            return stages.start(config, folder)
-        except UserError:
-            if not folder.exists():  # else another process was faster
-                raise
-    run = Run.open(folder)
-    if run.config != config:
-        raise UserError(f"{folder} holds a run with another configuration; choose another folder for the runs")
+def opened(folder: Path, config: RunConfig, choose: str = "another --work folder") -> Run | None:
+    """The run in a folder, if there is one; one with another configuration is refused."""
+    run = Run.open(folder) if folder.exists() else None
+    if run is not None and run.config != config:
+        raise UserError(f"{folder} holds a run with another configuration; choose {choose}")
     return run
+
+
+def open_or_start(folder: Path, config: RunConfig) -> Run:
+    """The run in a folder, made if there is none."""
+    try:
+        return opened(folder, config) or stages.start(config, folder)
+    except UserError:
+        if (run := opened(folder, config)) is None:
+            raise
+        return run  # which another process has made meanwhile
 
 
 def _complete(run: Run) -> bool:

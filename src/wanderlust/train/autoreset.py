@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from wanderlust.envs.base import World, WorldState, sane
+from wanderlust.envs.base import Truncating, World, WorldState, sane
 from wanderlust.envs.spec import Transition
 
 T = TypeVar("T")
@@ -56,6 +56,9 @@ def autoreset(
 def transitions(world: World, before: EnvState, action: Float[Array, "*batch action"], after: WorldState) -> Transition:
     """The transitions of a step; arrays lead with two axes."""
     terminated = jax.vmap(jax.vmap(world.terminated))(after)
+    cut = before.age + 1 >= world.spec.episode_length
+    if isinstance(world, Truncating):
+        cut = cut | jax.vmap(jax.vmap(world.truncated))(after)
     observe = jax.vmap(jax.vmap(world.observe))
     return Transition(
         obs=observe(before.state),
@@ -63,7 +66,7 @@ def transitions(world: World, before: EnvState, action: Float[Array, "*batch act
         next_obs=observe(after),
         skill=before.skill,
         terminated=terminated,
-        truncated=(before.age + 1 >= world.spec.episode_length) & ~terminated,
+        truncated=cut & ~terminated,
         start=before.start,
     )
 

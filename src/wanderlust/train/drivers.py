@@ -137,7 +137,7 @@ class SplitDriver(Driver):
         if act_on is None and has_gpu() and schedule.worlds * parts.config.seeds <= FEW:
             act_on = _cpu()
         self._parts, self._act_on = parts, act_on
-        self._groups = groups or (2 if schedule.worlds % 2 == 0 else 1)
+        self._groups = groups or (2 if schedule.worlds % 2 == 0 and not parts.engine.stateful else 1)
         self._threads = ThreadPoolExecutor(self._groups)
         self._unroll = make_unroll(parts.engine.for_callers(self._groups), collection_step(parts), on_host=True)
         self._keys = jax.jit(partial(draw_epoch_keys, parts))

@@ -25,7 +25,7 @@ from wanderlust.report.progress import Progress, progress
 from wanderlust.runs.run import Run
 from wanderlust.train import memory
 from wanderlust.train.guard import stop_if_broken
-from wanderlust.train.state import restore
+from wanderlust.train.state import fresh_episodes, restore
 
 PROBE_EPISODES = 200
 """Random-skill episodes behind the coverage in metrics.jsonl."""
@@ -69,11 +69,13 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
     steps, spent, trained = (last.get(name, 0) for name in ("env_steps", "seconds", "train_seconds"))
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
-    position, side = list(parts.world.spec.groups["position"]), parts.world.spec.bin
+    spec = parts.world.spec
     looked = False
     covered: list[int] = next((row["coverage"] for row in reversed(rows) if "coverage" in row), [])
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
+        if epoch > 0 and parts.engine.stateful:
+            _say(line, "the environments begin fresh episodes: not to the bit what an uninterrupted run would compute")
         state = _prepare(line, parts, advance, state)
         line.since = time.monotonic()
         while True:
@@ -92,11 +94,15 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
                 what = f"rolling out {PROBE_EPISODES} random skills, and compiling that"
                 skill_policy = train.skill_policy(parts, state.learner)
                 with nullcontext() if looked else _timed(line, what):
-                    covered = [coverage(x[..., position], side) for x in np.asarray(probe(skill_policy).obs)]
+                    covered = [coverage(spec.place(x), spec.bin) for x in np.asarray(probe(skill_policy).obs)]
                 parts.engine.check()
                 looked = True
             steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
             row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if looks else {})}
+            if parts.engine.stateful:
+                row["restarts"] = parts.engine.restarts
+                for text in parts.engine.news():
+                    _say(line, text)
             now = spent + time.monotonic() - began
             run.log({**row, "train_seconds": round(trained, 3), "seconds": round(now, 3)})
             _show(line, row, covered, count / max(seconds, 1e-9), left)
@@ -131,7 +137,8 @@ def last_state(run: Run, parts: train.Setup) -> tuple[int, train.TrainState]:
     if not run.checkpoints():
         return 0, train.init(parts)
     epoch, saved = run.load(train.saved_form(parts))
-    return epoch, restore(parts, saved)
+    state = restore(parts, saved)
+    return epoch, state._replace(worlds=fresh_episodes(parts, state.key)) if parts.engine.stateful else state
 
 
 # --- what is said before training begins -----------------------------------------------------------------------------
@@ -142,6 +149,8 @@ def _prepare(line: Progress, parts: train.Setup, advance: train.Driver, state: t
 
     The time that takes is kept apart, and the compiler says how much memory the program needs.
     """
+    for text in getattr(parts.world, "notes", ()):
+        _say(line, f"{parts.config.env.name}: {text}")
     _say(line, describe_engine(parts.config.env, parts.config.engine, "as configured"))  # by a recipe, a file, a flag
     if isinstance(parts.engine, WarpEngine):
         with _timed(line, "loading the physics kernels (a minute the first time on this machine)"):
@@ -214,7 +223,7 @@ def resolve_engine(config: RunConfig, driver_follows: bool = True) -> RunConfig:
     """The same run with the engine that `auto` stands for here, and the driver that suits it."""
     devices.prepare(config.seeds)
     engine, _ = choose_engine(make_world(config.env), config.engine)
-    driver = config.driver if not driver_follows else "split" if engine == "c" else "fused"
+    driver = config.driver if not driver_follows else "split" if engine in ("c", "gymnasium") else "fused"
     return dataclasses.replace(config, engine=engine, driver=driver)
 
 

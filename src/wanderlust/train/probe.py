@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from wanderlust.envs import Engine, World
-from wanderlust.envs.base import sane
+from wanderlust.envs.base import Truncating, sane
 from wanderlust.envs.spec import Rollout
 from wanderlust.envs.unroll import RolloutStep, make_unroll
 from wanderlust.train.autoreset import where_worlds
@@ -62,6 +62,7 @@ def make_episodes(
     the command that `renew` makes of it before the first step and again every `hold` steps.
     """
     observe = jax.jit(jax.vmap(world.observe))
+    engine = engine.for_episodes()
 
     def act(policy: Any, carry: Any, now: tuple[Array, Array]) -> tuple[Any, Any, Any]:
         (state, alive, command), (at, key) = carry, now
@@ -76,6 +77,8 @@ def make_episodes(
         alive = alive & sane(after)
         state = where_worlds(alive, after, before)
         alive = alive & ~jax.vmap(world.terminated)(state)
+        if isinstance(world, Truncating):
+            alive = alive & ~jax.vmap(world.truncated)(state)
         return (state, alive, command), (observe(state), action, alive)
 
     step = RolloutStep(act, record, running=lambda carry: bool(np.any(carry[1])))
@@ -94,7 +97,25 @@ def make_episodes(
             alive=jnp.concatenate([alive[None], later]),
         )
 
-    return episodes
+    return episodes if engine.at_once is None else _in_parts(episodes, engine.at_once)
+
+
+def _in_parts(episodes: Callable[[Any, Array, Key[Array, ""]], Rollout], most: int) -> Any:
+    """The same episodes, at most so many side by side."""
+
+    def one_after_the_other(policy: Any, skill: Float[Array, "worlds skill"], key: Key[Array, ""]) -> Rollout:
+        parts = -(-len(skill) // most)
+        size = -(-len(skill) // parts)
+        padded = skill[jnp.arange(parts * size) % len(skill)].reshape(parts, size, -1)  # all parts are alike
+        played = [episodes(policy, mine, jax.random.fold_in(key, n)) for n, mine in enumerate(padded)]
+        obs, action, alive = (
+            np.concatenate([getattr(part, name) for part in played], axis=1)[:, : len(skill)]
+            for name in ("obs", "action", "alive")
+        )
+        whole: Any = obs, action, skill, alive
+        return Rollout(*whole)
+
+    return one_after_the_other
 
 
 def over_seeds(engine: Engine, episodes: Callable[[Any, Array, Key[Array, ""]], Rollout]) -> SkillRollout:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Key
 
 from wanderlust.config import MethodConfig, RunConfig
 from wanderlust.envs import Engine, World, make_engine, make_world
+from wanderlust.envs.names import focus_entries
 from wanderlust.envs.spec import EnvSpec, Transition
 from wanderlust.errors import UserError
 from wanderlust.methods import Method, View, bonuses, make_method
@@ -92,7 +93,9 @@ def assemble(config: RunConfig) -> Setup:
         engine=make_engine(world, config.engine),
         skills=skills,
         method=method,
-        view=View(spec, config.method.view, lower.sac.position_scale, method.sees),
+        view=View(
+            spec, config.method.view, lower.sac.position_scale, method.sees, focus_entries(world, config.env.focus)
+        ),
         sac=Sac(lower.sac, spec.obs_dim, lower.skills.size, spec.action_dim, config.precision),
         bonus=None if config.bonus is None else _bonus(config.bonus, skills, spec),
     )
@@ -198,6 +201,11 @@ def restore(parts: Setup, saved: Any) -> TrainState:
     nothing = jax.vmap(lambda _: no_divergence(parts.world))(jnp.arange(parts.config.seeds))
     state: TrainState = saved._replace(diverged=nothing)
     return state
+
+
+def fresh_episodes(parts: Setup, keys: Key[Array, " seeds"]) -> EnvState:
+    """The environments of all seeds at the start of episodes that a saved state's keys have not drawn yet."""
+    return jax.jit(jax.vmap(lambda key: fresh_worlds(parts, jax.random.fold_in(key, 0))))(keys)
 
 
 def saved_form(parts: Setup) -> Any:

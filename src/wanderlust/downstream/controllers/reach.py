@@ -46,6 +46,9 @@ def reach(
     require(not until_reached or limit is None, "--until-reached and --steps-per-goal exclude each other")
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
     epoch, learned = load_learner(run, parts)
+    if parts.view.focus is not None:  # of what it does not see, the map cannot say where it lies
+        for goal in goals:
+            parts.view.places(goal_entries(parts.world.spec, len(goal)))
     world = parts.world.from_origin()
     observe, terminated = jax.jit(jax.vmap(world.observe)), jax.jit(jax.vmap(world.terminated))
     pace = pace_of(run, parts, learned, seed) if walks(parts) else None

@@ -3,9 +3,11 @@
 `jax`   worlds whose dynamics are a formula, inside or outside a compiled program
 `c`     MuJoCo's own engine on CPU cores, a pool of threads; outside compiled programs only
 `warp`  MuJoCo Warp, the GPU implementation of MJX, inside compiled programs
+`gymnasium`  environments that step themselves, in processes of their own
 
 A control step is a function of (state, action) alone: the solver starts every one of them from nothing, so that
-no hidden state travels between steps and all engines can go on from a state that another one left.
+no hidden state travels between steps and all engines can go on from a state that another one left. The one exception
+is `gymnasium`, which is `stateful`.
 """
 
 import abc
@@ -23,6 +25,11 @@ class Engine(abc.ABC):
     name: EngineName
     compiles: bool
     """Whether `step` may be called inside jit; if not, only the `split` driver can use the engine."""
+    stateful: bool = False
+    """Whether its environments keep their state to themselves: it steps one batch, from fresh starts or from the states
+    it gave out last, and whoever plays whole episodes beside that needs an engine `for_episodes`."""
+    at_once: int | None = None
+    """How many whole episodes are played side by side; None for any number."""
 
     @abc.abstractmethod
     def step(self, state: WorldState, action: Float[Array, "worlds action"]) -> WorldState:
@@ -31,6 +38,19 @@ class Engine(abc.ABC):
     def for_callers(self, count: int) -> "Engine":
         """The engine that so many threads should use which call it at once."""
         return self
+
+    def for_episodes(self) -> "Engine":
+        """The engine that should play whole episodes from their starts while this one is in the middle of others."""
+        return self
+
+    @property
+    def restarts(self) -> int:
+        """Environments that had to be restarted, because they raised or hung."""
+        return 0
+
+    def news(self) -> list[str]:
+        """What a user should hear of since this was asked last."""
+        return []
 
     def overflow(self) -> str:
         """What is wrong if a buffer has overflowed since the engine was made: physics was wrong from there on."""

@@ -33,7 +33,7 @@ class CEngine(Engine):
     def __init__(self, world: MujocoWorld, threads: int | None = None) -> None:
         self._world = world
         self._model = world.model_for_c
-        self._threads = cores() if threads is None else threads
+        self.threads = cores() if threads is None else threads
         ignore_warnings()
         self._mine = threading.local()
 
@@ -41,8 +41,8 @@ class CEngine(Engine):
         """The pool, scratch space and buffers of the calling thread: two callers must not share them."""
         mine = self._mine
         if not hasattr(mine, "pool"):
-            mine.pool = mujoco.rollout.Rollout(nthread=self._threads if self._threads > 1 else 0)
-            mine.scratch = [mujoco.MjData(self._model) for _ in range(self._threads)]
+            mine.pool = mujoco.rollout.Rollout(nthread=self.threads if self.threads > 1 else 0)
+            mine.scratch = [mujoco.MjData(self._model) for _ in range(self.threads)]
             mine.buffers = {}
         if worlds not in mine.buffers:
             mine.buffers[worlds] = _Buffers(self._world, self._model, worlds, mine.pool, mine.scratch)
@@ -67,7 +67,7 @@ class CEngine(Engine):
 
         Few cores are not shared out: while one caller does something else, the other should have them all.
         """
-        return CEngine(self._world, self._threads // count) if self._threads >= MANY_CORES else self
+        return CEngine(self._world, self.threads // count) if self.threads >= MANY_CORES else self
 
 
 class _Buffers:

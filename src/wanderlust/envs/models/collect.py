@@ -47,6 +47,10 @@ class Collector:
         self.allow_plugins = allow_plugins
         self.files: dict[str, bytes] = {}
         self._names: dict[Path, str] = {}
+        self.elements = 0
+        """Of all XML files so far, one that is included twice counted twice."""
+        self.within = 1
+        """Of the largest model within this one."""
         self._size = 0
 
     def refuse(self, what: str) -> UserError:
@@ -120,9 +124,9 @@ class Collector:
 def collect_mjcf(collector: Collector, root: ET.Element) -> Collected:
     """A MJCF model: includes put in, files beside it, sizes and plugins checked."""
     _put_in_includes(collector, root, (collector.path,))
-    check_size(collector, root)
     _check_plugins(collector, root)
     _gather(collector, root)
+    check_size(collector, root)
     return Collected(collector.finish(root), ())
 
 
@@ -140,6 +144,9 @@ def _put_in_includes(collector: Collector, root: ET.Element, trail: tuple[Path, 
             if any(path.resolve() == before.resolve() for before in trail):
                 raise collector.refuse(f"its includes go in a circle: {named} is included from within itself")
             inner = collector.parse(path)
+            collector.elements += sum(1 for _ in inner.iter())
+            if collector.elements > MOST_ELEMENTS:
+                raise collector.refuse(f"its includes have more than {MOST_ELEMENTS:,} elements")
             _put_in_includes(collector, inner, (*trail, path))
             parent[found : found + 1] = list(inner)
 
@@ -182,6 +189,7 @@ def _submodel(collector: Collector, path: Path) -> str:
     if any(element.tag == "model" and element.get("file") for element in root.iter()):
         raise collector.refuse(f"{path.name} is a model within it that has models within it; put them into one file")
     collect_mjcf(inner, root)
+    collector.within = max(collector.within, sum(1 for _ in root.iter()))
     name = collector.free_name(path.name)
     collector.files = {**inner.files, name: ET.tostring(root)}
     return name
@@ -206,7 +214,7 @@ def check_size(collector: Collector, root: ET.Element) -> None:
     for element, copies, depth in _walk(root, 1, 1):
         if depth > DEEPEST:
             raise collector.refuse(f"its elements are nested deeper than {DEEPEST} levels")
-        elements += copies * _made(element)
+        elements += copies * (collector.within if element.tag == "attach" else _made(element))
         if elements > MOST_ELEMENTS:
             raise collector.refuse(f"it has more than {MOST_ELEMENTS:,} elements, copies included")
         points = _product(element, "width", "height") if element.tag == "texture" else _product(element, "nrow", "ncol")

@@ -22,7 +22,7 @@ class ModelConfig(BodyConfig):
     short_flags: ClassVar[tuple[str, ...]] = ("assets", "allow_plugins", "terminate_below", "terminate_tilted")
 
     episode_length: CountOrZero = 0
-    """Control steps of an episode; 0 for 10 seconds, but 100 to 500 steps."""
+    """Control steps of an episode; 0 for 5 seconds, but 100 to 500 steps."""
     model: str = ""
     """Hash of the model with all its files; they lie in the run's folder `model`."""
     file: str = ""
@@ -47,8 +47,8 @@ class ModelConfig(BodyConfig):
     """Starts differ by up to so much in each velocity and position: radians, metres for bodies of a metre or more, and
     else body lengths."""
     bin: Weight = 0.0
-    """Side of the bins in which coverage is counted; 0 for the largest of 1, 2 or 5 times a power of ten within the
-    body's length."""
+    """Side of the bins in which coverage is counted; 0 for the largest of 1, 2 or 5 times a power of ten within a
+    quarter of the body's length."""
     motors: bool = False
     """A motor on every joint that nothing drives; URDFs without actuators have them in any case."""
     free_base: bool = False

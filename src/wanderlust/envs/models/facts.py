@@ -30,7 +30,7 @@ from wanderlust.errors import UserError
 CONTROL_SECONDS = 0.02
 """What a control step should last."""
 MOST_SUBSTEPS = 100
-EPISODE_SECONDS = 10.0
+EPISODE_SECONDS = 5.0
 SHORTEST_EPISODE, LONGEST_EPISODE = 100, 500
 """Control steps."""
 
@@ -87,7 +87,7 @@ def _without_choices(config: ModelConfig) -> ModelConfig:
     """The same but for what the model itself does not depend on, so that it is compiled once."""
     plain: dict[str, Any] = {
         "name": PREFIX + "x", "episode_length": 1, "frame_skip": 1, "bin": 1.0, "noise": 0.0, "position": (),
-        "terminate_below": None, "terminate_tilted": None, "start_pose": "model", "start_range": 0.0,
+        "terminate_below": None, "terminate_tilted": None, "start_pose": "model", "start_range": 0.0, "focus": "",
     }  # fmt: skip
     return dataclasses.replace(config, **plain)
 
@@ -131,7 +131,7 @@ def _size(model: mujoco.MjModel, data: Any, body: int) -> float:
 
 def _bin(facts: Facts) -> float:
     if facts.root.moves:
-        return nice(facts.size)
+        return nice(facts.size / 4)
     ranges = ranges_of(facts)[list(facts.layout.groups["position"])]
     return nice(float(ranges.max()) / 20 if ranges.max() > 0 else 0.1)
 

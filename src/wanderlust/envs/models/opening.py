@@ -58,7 +58,8 @@ def specification(bundle: Bundle, motors: bool, free_base: bool, floor: bool) ->
     """The specification of a model with what it is to get beside what its file has; what was added, in words."""
     said: list[str] = []
     with explained(bundle.main):
-        spec = mujoco.MjSpec.from_string(bundle.text, assets=bundle.assets)
+        within = {name: data for name, data in bundle.assets.items() if name.endswith(".xml")}
+        spec = mujoco.MjSpec.from_string(bundle.text, include=within, assets=bundle.assets)
         if bundle.is_urdf:
             # damping by limits of velocity may be stiff, which this integrator takes in its stride
             spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST

@@ -18,7 +18,7 @@ from wanderlust.envs.base import WorldState
 from wanderlust.envs.models import bundle as bundles
 from wanderlust.envs.models import opening, trial
 from wanderlust.envs.models.config import PREFIX, ModelConfig
-from wanderlust.envs.models.facts import Facts, decided, facts_of, ranges_of, specified, starts_of
+from wanderlust.envs.models.facts import Facts, decided, facts_of, nice, ranges_of, specified, starts_of
 from wanderlust.envs.models.layout import FREE, HINGE, Layout, entries_named
 from wanderlust.envs.models.trial import Trial
 from wanderlust.envs.rotations import matrix_of
@@ -45,13 +45,14 @@ class ModelFile(Body):
         fall = (
             "its own upward axis points below the horizon" if facts.turn is not None else "its world ends the episode"
         )
+        near = nice(facts.size / 2) if facts.root.moves else config.bin
         own = {
             "frame_skip": config.frame_skip,
             "episode_length": config.episode_length,
             "groups": Groups({**facts.layout.groups, "position": entries}),
             "bin": config.bin,
-            "goal_radius": config.bin,
-            "example_goals": ((4.0 * config.bin, 2.0 * config.bin), (-3.0 * config.bin, 4.0 * config.bin)),
+            "goal_radius": near,
+            "example_goals": ((4.0 * near, 2.0 * near), (-3.0 * near, 4.0 * near)),
             "fall": fall,
         }
         for name, value in own.items():
@@ -90,7 +91,7 @@ class ModelFile(Body):
     @property
     def _trial_key(self) -> str:
         """Of all that a trial depends on."""
-        free: dict[str, Any] = {"terminate_below": None, "terminate_tilted": None, "position": ()}
+        free: dict[str, Any] = {"terminate_below": None, "terminate_tilted": None, "position": (), "focus": ""}
         plain = dataclasses.replace(self.from_origin().config, episode_length=1, **free)
         return hashlib.sha256((to_json(plain) + str(self.groups["position"])).encode()).hexdigest()
 
@@ -111,6 +112,19 @@ class ModelFile(Body):
     def entry_names(self) -> tuple[str, ...]:
         """Of the observation."""
         return self.layout.names
+
+    @property
+    def coordinates(self) -> dict[str, tuple[int, ...]]:
+        """The entries that are MuJoCo's own coordinates, for `--focus`; -1 for those that are seen in another form."""
+        layout = self.layout
+        entries = {int(feature): entry for entry, feature in enumerate(layout.select)}
+        found = [entries.get(feature, -1) for feature in range(layout.nq + layout.nv)]
+        return {"qpos": tuple(found[: layout.nq]), "qvel": tuple(found[layout.nq :])}
+
+    @property
+    def gets_about(self) -> bool:
+        """Whether it has a root that carries it anywhere."""
+        return self.facts.root.moves
 
     @property
     def unit(self) -> str:

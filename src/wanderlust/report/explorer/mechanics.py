@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from wanderlust.envs import MujocoWorld, World, WorldState, make_engine
+from wanderlust.envs import MujocoWorld, SelfStepping, World, WorldState, make_engine
 from wanderlust.envs.base import sane
 from wanderlust.envs.mjcf import set_physics
 from wanderlust.errors import UserError
@@ -249,7 +249,9 @@ def find_root(model: mujoco.MjModel) -> Root | None:
 
 def require_drawable(world: World) -> None:
     """Refuse what cannot be shown: a world without MuJoCo physics that is no point on the plane."""
-    if not isinstance(world, MujocoWorld) and len(world.spec.groups["position"]) != 2:
+    if isinstance(world, MujocoWorld):
+        return
+    if not isinstance(world, SelfStepping) or len(world.spec.position) != 2:
         raise UserError(f"{world.spec.name} has no MuJoCo model: the explorer has nothing to draw")
 
 

@@ -301,7 +301,7 @@ def save(figure: Figure, path: Path, svg: bool = True) -> Path:
 def png_of(figure: Figure) -> bytes:
     """A figure as PNG."""
     picture = io.BytesIO()
-    _settle(figure)
+    _lay_out(figure)
     figure.savefig(picture, format="png", dpi=DPI, metadata={"Software": None})
     return picture.getvalue()
 
@@ -309,12 +309,12 @@ def png_of(figure: Figure) -> bytes:
 def svg_of(figure: Figure) -> bytes:
     """A figure as SVG, without the time it was made and what made it."""
     picture = io.BytesIO()
-    _settle(figure)
+    _lay_out(figure)
     figure.savefig(picture, format="svg", dpi=160, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return picture.getvalue()
 
 
-def _settle(figure: Figure) -> None:
+def _lay_out(figure: Figure) -> None:
     """Lay a figure out once, and round where things are: the solver's last digits are not the same every time."""
     if figure.get_layout_engine() is None:
         return
