@@ -16,9 +16,9 @@ from wanderlust.errors import UserError
 from wanderlust.methods.ablation import FORMS, USES
 from wanderlust.recipes import DEFAULT
 from wanderlust.sweeps import grid
+from wanderlust.sweeps.figures import COVERAGES, bars
 from wanderlust.sweeps.grid import Row
 from wanderlust.sweeps.tables import Facts, Study, number
-from wanderlust_experiments.figures import COVERAGES, bars
 
 
 class Cell(NamedTuple):

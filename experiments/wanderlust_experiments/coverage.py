@@ -8,6 +8,10 @@ rows comparable, also where a method's own paper has something else:
   more of them would win by that. Whoever learns from blocks of steps keeps these whole.
 - widths of policy and critics: what is compared is what to learn, not how much a network can hold.
 
+With `equal = "steps"` environment steps alone are equal, and each row has the schedule and the widths of its own
+recipe: what its authors would do with as much experience. The two rules answer different questions, and have files of
+their own.
+
 IBOL's levels have schedules of their own (one learns from blocks, the other from whole episodes), and of LSD's only the
 environment steps. Stages share what others have for one. The paper's figure shows EDL's first stage alone, which is
 `smm` here. `random` is the floor.
@@ -17,7 +21,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -50,10 +54,10 @@ from wanderlust.report.plots.style import (
 )
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.sweeps import grid
+from wanderlust.sweeps.figures import COVERAGES, Picture, bars, picture_of
 from wanderlust.sweeps.grid import Row, measured_where
 from wanderlust.sweeps.tables import Facts, Study, amount, count, number
 from wanderlust.train import stages
-from wanderlust_experiments.figures import COVERAGES, Picture, bars, picture_of
 
 RANDOM = "random"
 UNTRAINED: Facts = {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}}
@@ -64,6 +68,10 @@ CONTINUOUS = ("lsd", "dads", "diayn", "visr", "vic", "smm", "edl", "aps", "ibol"
 DISCRETE = ("lsd", "dads", "diayn", "vic", "edl", "metra", "csd", RANDOM)
 ELSEWHERE = {"ablation": "the cells of that grid have a command of their own, reproduce ablation"}
 """Methods that are no row here, and why."""
+
+Equal = Literal["updates", "steps"]
+OWN: Mapping[Equal, str] = {"updates": "", "steps": "_own_schedules"}
+"""How names of files end by what is equal."""
 
 Stage = TypeVar("Stage", RunConfig, StageConfig)
 
@@ -81,6 +89,7 @@ def reproduce(
     changes: tuple[str, ...] = (),
     quiet: bool = False,
     workers: int = 1,
+    equal: Equal = "updates",
 ) -> tuple[dict[str, Any], str, tuple[Path, ...]]:
     """Train and measure the rows that the results under `out` lack; return the results, as a table, and their files.
 
@@ -95,9 +104,9 @@ def reproduce(
     shared = configure(env, "lsd", skills, discrete, None, seeds, recipe, set=changes, budget_steps=budget_steps)
     space = SkillConfig(shared.skills.kind, shared.skills.size)
     names = tuple(dict.fromkeys(name.lower() for name in only)) or _default(space)
-    rows = {name: row(name, shared, recipe, space, changes, CONTINUOUS) for name in names}
-    runs = work / f"{env}_{space}"
-    shown = coverage_study(out, runs, env, space)
+    rows = {name: row(name, shared, recipe, space, changes, CONTINUOUS, equal) for name in names}
+    runs = work / f"{env}_{space}{OWN[equal]}"
+    shown = coverage_study(out, runs, env, space, equal)
     return *grid.carry_out(shown, rows, shared, runs, quiet, workers=workers), shown.files
 
 
@@ -108,12 +117,12 @@ def refuse_what_rows_differ_in(changes: tuple[str, ...]) -> None:
         raise UserError(f"--set {taken[0]}: that is what the rows differ in; choose rows with --only")
 
 
-def coverage_study(out: Path, runs: Path, env: str, space: SkillConfig) -> Study:
+def coverage_study(out: Path, runs: Path, env: str, space: SkillConfig, equal: Equal = "updates") -> Study:
     """Its files, table and figures."""
     return Study(
         item="coverage",
-        stem=f"coverage_{env}_{space}",
-        title=f"Coverage of all methods on {env}, skills {space}",
+        stem=f"coverage_{env}_{space}{OWN[equal]}",
+        title=f"Coverage of all methods on {env}, skills {space}{', each by its own schedule' if OWN[equal] else ''}",
         row_is="row",
         measure_is="1x1 bins covered by {episodes} random skills with mode and with sampled actions, normalised "
         "||s_T - s_0|| and distance on the plane with mode actions (`random`: uniform actions in [-1, 1], never "
@@ -168,13 +177,14 @@ def row(
     space: SkillConfig,
     changes: tuple[str, ...],
     known: tuple[str, ...],
+    equal: Equal = "updates",
 ) -> Row:
     """The row of a method or of random actions; `known` are the names that the error message offers."""
     if name == RANDOM:
         return RandomActions(shared, UNTRAINED)
     if name.partition("+")[0].partition("-")[0] not in METHODS:
         raise UserError(f"there is no row {name!r}; known: {', '.join(known)}, and other variants of these")
-    config = row_config(name, shared, recipe, space, changes)
+    config = row_config(name, shared, recipe, space, changes, equal)
     common = flat(dataclasses.asdict(shared))
     own = flat(dataclasses.asdict(config))
     about = {
@@ -185,7 +195,14 @@ def row(
     return Row(config, about)
 
 
-def row_config(name: str, shared: RunConfig, recipe: str, space: SkillConfig, changes: tuple[str, ...]) -> RunConfig:
+def row_config(
+    name: str,
+    shared: RunConfig,
+    recipe: str,
+    space: SkillConfig,
+    changes: tuple[str, ...],
+    equal: Equal = "updates",
+) -> RunConfig:
     """The recipe of a row's method, made comparable with LSD's, and then what --set says, for as many steps as LSD.
 
     `lsd+music` is LSD with the reward of MUSIC added. Steps are rounded up to whole epochs, whose lengths differ for
@@ -195,7 +212,7 @@ def row_config(name: str, shared: RunConfig, recipe: str, space: SkillConfig, ch
     lsd, usual = get_recipe(recipe, shared.env.name, "lsd", space), usual_skills(method)
     only_discrete = (space.kind, usual.kind) == ("continuous", "discrete")
     own = get_recipe(recipe, shared.env.name, method, usual if only_discrete else space, bonus or None)
-    own = comparable(own, lsd)
+    own = comparable(own, lsd) if equal == "updates" else own
     own = with_changes(own, _for_stages(own, changes))
     _method(own)  # what cannot be is refused before anything is trained
     parts = {part: getattr(own, part) for part in ("env", "method", "bonus", "skills", "sac", "schedule")}

@@ -22,6 +22,7 @@ from wanderlust.recipes import DEFAULT
 from wanderlust.recipes.fetch import FETCHES
 from wanderlust.registry import WORLDS
 from wanderlust.sweeps import grid
+from wanderlust.sweeps.figures import COVERAGES, bars
 from wanderlust.sweeps.grid import Row
 from wanderlust.sweeps.tables import Study, count, number
 from wanderlust_experiments.coverage import (
@@ -33,7 +34,6 @@ from wanderlust_experiments.coverage import (
     row,
     trajectories,
 )
-from wanderlust_experiments.figures import COVERAGES, bars
 
 UNTOUCHED = "untouched"
 ROWS = ("lsd", "diayn", "dads", "lsd+music", "diayn+music", "dads+music", "music", RANDOM, UNTOUCHED)

@@ -31,12 +31,12 @@ from wanderlust.report.plots.style import few_ticks, head, styled
 from wanderlust.runs.files import read_object, read_rows
 from wanderlust.runs.run import Run
 from wanderlust.sweeps import grid
+from wanderlust.sweeps.figures import picture_of
 from wanderlust.sweeps.grid import Row
 from wanderlust.sweeps.tables import Facts, Picture, Study, count, number
 from wanderlust_experiments.coverage import RANDOM
 from wanderlust_experiments.fetch import ROWS as TRAINED
 from wanderlust_experiments.fetch import UNTOUCHED
-from wanderlust_experiments.figures import picture_of
 
 ROWS = tuple(name for name in TRAINED if name not in (RANDOM, UNTOUCHED))
 SAC, ZERO_SHOT = "sac", "zero-shot"
@@ -149,7 +149,14 @@ class Solved(Row):
         method = make_method(run.config.method, make_skills(run.config.skills))
         if method.goal_rule is not None:
             metrics["zero_shot"] = solve(
-                run, task, ZERO_SHOT, seeds=self.asked.seeds, episodes=episodes, engine=ENGINE, quiet=quiet
+                run,
+                task,
+                ZERO_SHOT,
+                seeds=self.asked.seeds,
+                episodes=episodes,
+                replace=True,
+                engine=ENGINE,
+                quiet=quiet,
             )["return"]
         curve = read_rows(result_folder(run, task, SAC) / "curve.jsonl")
         setting, where = self.asked.setting, learned["provenance"]
@@ -185,7 +192,7 @@ class Solved(Row):
         if is_paused(folder / TRAINING, facts):
             numbers = {"resume": True}
         else:
-            numbers["recipe"] = asked.recipe
+            numbers |= {"recipe": asked.recipe, "replace": True}
         try:
             return solve(run, asked.task, SAC, **numbers, episodes=episodes, engine=ENGINE, quiet=quiet)
         except KeyboardInterrupt:

@@ -3,24 +3,27 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import gymnasium
 from gymnasium.vector import VectorEnv
 
 from wanderlust.config import (
+    DriverName,
     EngineName,
     EnvConfig,
     RunConfig,
     SkillConfig,
+    labelled,
     parsed,
+    require,
     require_at_least,
     require_positive,
     with_changes,
 )
 from wanderlust.envs import World, devices, make_engine, make_world
 from wanderlust.envs.statistics import Statistics, random_statistics
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, is_count
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.gym.statistics import gym_statistics
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
@@ -71,6 +74,11 @@ def configure(
 
     `auto` becomes an engine here. An engine that is named without a driver gets the driver that suits it.
     """
+    _check_kinds(env=env, method=method, recipe=recipe, bonus=bonus, driver=driver, engine=engine)
+    for name, value in {"skills": skills, "discrete": discrete, "seed": seed, "seeds": seeds}.items():
+        require(value is None or is_count(value), f"--{name} is {value!r}; it must be a whole number")
+    listed = isinstance(set, list | tuple) and all(isinstance(change, str) for change in set)
+    require(listed, f"changes are {set!r}; they must be a list of texts such as 'sac.discount=0.995'")
     if skills is not None and discrete is not None:
         raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
     space = usual_skills(method) if skills is None else SkillConfig("continuous", skills)
@@ -88,7 +96,7 @@ def configure(
         driver=driver or made.driver,
         engine=engine or made.engine,
     )
-    made = with_changes(made, left)
+    made = labelled(with_changes(made, left), made)
     if budget_steps is not None:
         require_at_least(1, "--budget-steps", budget_steps)
         made = stages.with_steps(made, budget_steps)
@@ -101,6 +109,16 @@ def configure(
         raise UserError(f"{where} needs a GPU, and JAX sees none; {advice}")
     by_recipe = config is None and made.engine == "auto"  # another run's file also says which driver it had
     return loop.resolve_engine(made, driver is None and "driver" not in named and (asked or by_recipe))
+
+
+def _check_kinds(**given: Any) -> None:
+    """Refuse what is no text, or names nothing there is."""
+    for name, value in given.items():
+        optional = name in ("bonus", "driver", "engine")
+        require(isinstance(value, str) or (optional and value is None), f"{name} is {value!r}; it must be a name")
+    for name, known in {"driver": get_args(DriverName), "engine": get_args(EngineName)}.items():
+        ok = given[name] is None or given[name] in known
+        require(ok, f"{name} is {given[name]!r}; it must be one of {', '.join(known)}")
 
 
 def check_budget(seconds: float | None) -> None:

@@ -1,7 +1,14 @@
-"""The one exception a user is meant to see, and checks that raise it."""
+"""The one exception a user is meant to see, checks that raise it, and lines on the side."""
 
+import contextlib
 import difflib
+import numbers
+import sys
 from collections.abc import Iterable
+from typing import Any
+
+LONGEST = 2000
+"""Characters of a message: what a stranger's file may have put into it is cut off."""
 
 
 class UserError(Exception):
@@ -10,6 +17,27 @@ class UserError(Exception):
     The command line prints it and exits with code 2; from Python it is an ordinary exception.
     """
 
+    def __init__(self, message: object) -> None:
+        super().__init__(printable(str(message), LONGEST))  # Gymnasium makes one of another
+
+
+class DamagedError(UserError):
+    """A file that is not whole: something may stand in for it."""
+
+
+def printable(text: str, longest: int) -> str:
+    """Text that may hold anything: without control characters, and cut off in the middle where it is too long."""
+    if len(text) > longest:
+        text = f"{text[: longest * 2 // 3]} … {text[-longest // 3 :]}"
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+
+
+def notice(text: str) -> None:
+    """Say something on stderr that a user should know and that stops nothing."""
+    with contextlib.suppress(OSError, ValueError):  # nobody listens any more
+        sys.stderr.write(f"wanderlust: {printable(text, LONGEST)}\n")
+        sys.stderr.flush()
+
 
 def require(ok: bool, message: str) -> None:
     """Raise `UserError` unless `ok`."""
@@ -17,14 +45,20 @@ def require(ok: bool, message: str) -> None:
         raise UserError(message)
 
 
+def is_count(value: Any) -> bool:
+    """Whether something is a whole number, NumPy's included, and not a truth value."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
 def require_positive(name: str, value: float) -> None:
     """Refuse zero and below."""
-    require(value > 0, f"{name} is {value}; it must be positive")
+    ok = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+    require(ok, f"{name} is {value!r}; it must be positive")
 
 
 def require_at_least(least: int, name: str, value: int) -> None:
     """Refuse counts that are too small."""
-    require(value >= least, f"{name} is {value}; it must be at least {least}")
+    require(is_count(value) and value >= least, f"{name} is {value!r}; it must be at least {least}")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -160,12 +160,14 @@ def test_resume_takes_no_other_settings(refused, run, args):
 
 
 def test_resume_refuses_what_is_broken(refused, run):
-    newest = run / "checkpoints" / "epoch-00000004.safetensors"
-    good = newest.read_bytes()
+    newest, before = (run / "checkpoints" / f"epoch-0000000{epoch}.safetensors" for epoch in (4, 2))
+    good, earlier = newest.read_bytes(), before.read_bytes()
+    before.unlink()
     newest.write_bytes(good[:1000])
     assert str(newest.relative_to(run.parent)) in refused("discover", "--resume", "run")
     newest.write_bytes(good[:-4] + b"\x00\x01\x02\x03")
     assert str(newest.relative_to(run.parent)) in refused("discover", "--resume", "run")
+    before.write_bytes(earlier)
     newest.write_bytes(good)
     assert "--budget-seconds is -1" in refused("discover", "--resume", "run", "--budget-seconds", -1)
     (run / "config.json").write_text("{")

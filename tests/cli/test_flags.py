@@ -53,7 +53,8 @@ def configured(command_line, monkeypatch, tmp_path):
 def test_a_flag_changes_the_field_it_names_and_no_other(configured, words, flag, value):
     before, after = configured(*words), configured(*words, *flag.split())
     name = flag.split()[0].split("=")[0].lstrip("-").replace("-", "_").replace(".no_", ".")
-    assert {key: after[key] for key in after if after[key] != before[key]} == {name: value}
+    says = {} if name == "seed" else {"recipe": f"{before['recipe']}, changed: {name}"}
+    assert {key: after[key] for key in after if after[key] != before[key]} == {name: value, **says}
 
 
 def test_flags_and_set_say_the_same(configured):

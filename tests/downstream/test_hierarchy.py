@@ -431,9 +431,9 @@ def test_after_ctrl_c_learning_goes_on_to_the_same_end(small, tmp_path, monkeypa
             return None
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "ctrl_c", Pressed)
+        patch.setattr(training, "stop_signals", Pressed)
         with pytest.raises(KeyboardInterrupt, match="stopped at epoch 1 of 4; the same command with --resume"):
-            solve.solve(run, TINY, "sac", episodes=3, quiet=True)
+            solve.solve(run, TINY, "sac", episodes=3, quiet=True, replace=True)
     kept = saved.load(folder / "controller.safetensors", saved.FORMAT, PARTS, setup_of(PARTS))
     assert (kept.epoch, kept.seeds, kept.learner.option_length) == (1, (0, 1, 2, 3), 10)
     assert kept.controllers.statistics.mean.shape == (4, 4)

@@ -258,9 +258,9 @@ def test_results_go_to_a_file_named_after_the_device():
         return speed.default_path({"provenance": {"device": device}}).as_posix()
 
     assert path(platform="cpu", kind="Some CPU @ 2.00GHz", cpu_cores=2) == (
-        "benchmarks/results/bench_some-cpu-2-00ghz-2-cores.json"
+        "runs/results/bench_some-cpu-2-00ghz-2-cores.json"
     )
-    assert path(platform="gpu", kind="NVIDIA H200", cpu_cores=16) == "benchmarks/results/bench_nvidia-h200.json"
+    assert path(platform="gpu", kind="NVIDIA H200", cpu_cores=16) == "runs/results/bench_nvidia-h200.json"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,6 +86,20 @@ def test_the_rows_without_only():
     assert set(coverage._default(SkillConfig("continuous", 5))) == methods | variants | {"random"}
     discrete = {"lsd", "dads", "diayn", "vic", "edl", "metra", "csd", "random"}
     assert set(coverage._default(SkillConfig("discrete", 8))) == discrete
+
+
+def test_with_equal_steps_a_method_keeps_its_own_schedule_and_widths():
+    shared = configure("ant", "lsd", seeds=1, recipe="paper", budget_steps=200_000)
+    for name in ("metra", "csd", "smm"):
+        row = coverage.row_config(name, shared, "paper", SkillConfig(), (), "steps")
+        own = get_recipe("paper", "ant", name, usual_skills(name))
+        assert row.sac == own.sac
+        assert dataclasses.replace(row.schedule, epochs=1) == dataclasses.replace(own.schedule, epochs=1)
+        assert 0 <= row.schedule.epochs * row.schedule.collection - 200_000 < own.schedule.collection
+    other, usual = (
+        coverage.coverage_study(Path("x"), Path("y"), "ant", SkillConfig(), e) for e in ("steps", "updates")
+    )
+    assert other.path(".json") != usual.path(".json")  # the two rules never share a file
 
 
 def test_a_row_is_its_methods_recipe_with_the_updates_and_widths_of_lsd():

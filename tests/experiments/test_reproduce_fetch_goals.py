@@ -169,7 +169,7 @@ def test_stopped_controllers_go_on(done, pruned, tmp_path, monkeypatch):
             return None
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "ctrl_c", Pressed)
+        patch.setattr(training, "stop_signals", Pressed)
         with pytest.raises(KeyboardInterrupt, match="stopped; the same command continues"):
             study(tmp_path, tmp_path / "out")
     assert (tmp_path / ENV / "dads/downstream/fetch-push-goal-sac/training.safetensors").exists()

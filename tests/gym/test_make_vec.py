@@ -288,7 +288,7 @@ class OneOfThree(gymnasium.Env):
         self.envs = make_vec(name, 3, threads=1)
         self.spec = EnvSpec("Tests/OneOfThree-v0", entry_point=functools.partial(OneOfThree, name))
         self.observation_space, self.action_space = self.envs.single_observation_space, self.envs.single_action_space
-        self.metadata = self.envs.metadata
+        self.metadata = {**self.envs.metadata, "render_modes": []}  # test_rendering.py looks at those
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)

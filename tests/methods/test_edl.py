@@ -309,11 +309,12 @@ def test_a_run_stopped_in_every_stage_ends_as_one_that_was_not(whole, tmp_path, 
     pressed = iter(())
 
     @contextmanager
-    def ctrl_c():
+    def stop_signals():
         answer = next(pressed)
         yield lambda: answer
 
-    monkeypatch.setattr(loop, "ctrl_c", ctrl_c)
+    for module in (loop, stages):
+        monkeypatch.setattr(module, "stop_signals", stop_signals)
     run, ended = stages.start(whole.config, tmp_path / "run"), []
     # Ctrl-C while exploring; in the second stage, which comes after the first; in the third; and never
     for answers in ([True], [False, True], [False, False, True], [False]):

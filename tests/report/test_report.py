@@ -151,6 +151,12 @@ def test_films_go_into_the_page_but_large_ones(run, monkeypatch):
     assert "skills.mp4" in text
 
 
+def test_a_report_makes_the_film_it_lacks(run):
+    assert command("report", "run", "--quick", "--video") == 0
+    made = (run.path / "video" / "skills.mp4").read_bytes()
+    assert base64.b64encode(made).decode() in (run.path / "report.html").read_text()
+
+
 def test_several_runs_are_side_by_side(run, tmp_path, capsys):
     copy_of(trained(seeds=2), tmp_path / "other")
     before = [tree(tmp_path / name) for name in ("run", "other")]

@@ -1,5 +1,6 @@
 """Films: what is rendered is what happened, files are whole, and what is missing is named in one line."""
 
+import json
 import sys
 
 import jax
@@ -12,10 +13,13 @@ from wanderlust.envs import make_world
 from wanderlust.errors import UserError
 from wanderlust.methods.skills import BoxSkills, ContinuousSkills, DiscreteSkills, spread
 from wanderlust.registry import WORLDS
+from wanderlust.report.comparison import read_record
+from wanderlust.report.document import films_of
 from wanderlust.report.video import film, opengl, stage
 from wanderlust.report.video.canvas import Camera, Canvas, Scenery
 from wanderlust.report.video.shooting import Shoot, Shooting, Take
 from wanderlust.report.video.writing import write_gif
+from wanderlust.runs.files import ArrayFile
 
 RED, GREEN, BLUE = np.eye(3)
 
@@ -308,3 +312,24 @@ def test_osmesa_draws_what_egl_draws(ant, tmp_path):
         camera = Camera(np.array([0.0, 0.0, 0.7]), 4.0, 60.0, -25.0)
         mine = canvas.render([Scenery(list(states(ant, (0.0, 0.0))), camera)])
     assert np.abs(mine.astype(int) - other).mean() < 2.0 < 10 < mine.std()
+
+
+# --- on the way to goals, and in tasks --------------------------------------------------------------------------------
+
+
+def test_reach_and_downstream_film_what_they_did(here, command_line):
+    run = copy_of(trained(), here / "run")
+    code, out, err = command_line("reach", "run", "--goal", 3, 0, "--goal", 0, 3, "--steps-per-goal", 3, "--video")
+    assert code == 0, err
+    steps = sum(leg["steps"] for leg in json.loads((run.path / "reach" / "reach.json").read_text())["legs"])
+    assert len(decoded(run.path / "reach" / "film.mp4")[0]) == 4 * steps + 1 + 15
+    assert "film: run/reach/film.mp4" in out
+    code, _, err = command_line("downstream", "run", "--task", "point-goal", "--episodes", 2, "--seeds", 1, "--video")
+    assert code == 0, err
+    folder = run.path / "downstream" / "point-goal-zero-shot"
+    data = ArrayFile(folder / "paths.safetensors")
+    position, physics = data.read("position"), data.read("physics")
+    assert np.array_equal(position[1:], physics)  # PointEnv's state is where it is
+    assert len(decoded(folder / "film.mp4")[0]) == 4 * (len(physics) - 1) + 1 + 15
+    captions = films_of(read_record(run, "run"))
+    assert {path.parent.name for path in captions} == {"reach", "point-goal-zero-shot"}

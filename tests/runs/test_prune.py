@@ -71,6 +71,8 @@ def test_by_command(command_line, tmp_path, monkeypatch):
     code, out, err = command_line("prune", run.path, "--out", "small")
     assert (code, err) == (0, "")
     assert out.startswith("small: epoch 4, 2 seeds, ") and "policy (float16)" in out and out.endswith("MB\n")
+    assert "small is finished already" in command_line("discover", "--resume", "small")[1]
+    shutil.rmtree(tmp_path / "small/evaluation")
     code, _, err = command_line("discover", "--resume", "small")
     assert code == 2 and "small was pruned: it has what use needs, and cannot be trained any further" in err
     code, _, err = command_line("prune", run.path, "--out", "small")

@@ -16,8 +16,8 @@ from wanderlust import train
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.evaluation.metrics import coverage
 from wanderlust.rl.nets import normalise
+from wanderlust.runs import folders, zoo
 from wanderlust.runs import publish as publishing
-from wanderlust.runs import zoo
 from wanderlust.runs.card import without_folders
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.runs.learned import load_learner
@@ -343,24 +343,27 @@ def test_the_seed_that_covers_most_is_taken_unless_another_is_asked_for(command_
         ("began_with", {"epoch": 1, "began_with": {"commit": "a"}}),
     ],
 )
-def test_a_provenance_that_nobody_here_has_written_is_refused_in_one_line(here, entry, value):
+def test_a_provenance_that_nobody_here_has_written_says_nothing_and_stops_nothing(here, entry, value, capsys):
     run = copy_of(trained(), here / "run")
     record = json.loads((run.path / "provenance.json").read_text())
-    (run.path / "provenance.json").write_text(json.dumps({**record, entry: value}))
-    with pytest.raises(wanderlust.UserError, match=rf"provenance.json is damaged: {entry} is not what it should be"):
-        publish(run, "one")
-    with pytest.raises(wanderlust.UserError, match=rf"{entry} is not what it should be; delete it to go on without it"):
-        run.resumed()
-    assert not (here / "zoo").exists()
+    text = json.dumps({**record, entry: value})
+    (run.path / "provenance.json").write_text(text)
+    assert run.provenance() == {}
+    assert f"provenance.json is damaged: {entry} is not what it should be" in capsys.readouterr().err
+    if entry == "device":
+        _, facts = publish(run, "one")
+        assert facts["commit"] is None
+    run.resumed()
+    assert (run.path / "provenance.json.damaged").read_text() == text
 
 
 @pytest.mark.parametrize("depth", [101, 3_000, 200_000])
-def test_a_line_of_runs_without_an_end_is_refused(here, depth):
+def test_a_line_of_runs_without_an_end_is_refused(here, depth, capsys):
     run = copy_of(trained(), here / "run")
     line = '{"epoch": 1, "began_with": ' * depth + "null" + "}" * depth
     (run.path / "provenance.json").write_text(f'{{"began_with": {line}}}')
-    with pytest.raises(wanderlust.UserError, match=r"provenance\.json is damaged"):
-        publish(run, "one")
+    assert run.provenance() == {}
+    assert "provenance.json is damaged" in capsys.readouterr().err
 
 
 def test_the_summary_says_that_skills_changed_within_episodes(here):
@@ -454,10 +457,14 @@ def test_an_entry_appears_whole_or_not_at_all(here, ant, monkeypatch):
             raise OSError(5, "broken")
         return real(self, target)
 
+    def cannot(*_):
+        raise OSError(38, "not here")
+
     monkeypatch.setattr(Path, "rename", fails)
-    assert "broken" in one_line(publish, trained(discrete=4), "ant", zoo=here / "zoo", replace=True)
-    assert tree(here / "zoo") == before
-    monkeypatch.setattr(Path, "rename", real)
+    with monkeypatch.context() as patch:  # where two names cannot change places in one step
+        patch.setattr(folders, "_exchange", cannot)
+        assert "broken" in one_line(publish, trained(discrete=4), "ant", zoo=here / "zoo", replace=True)
+        assert tree(here / "zoo") == before
     publish(trained(discrete=4), "ant", zoo=here / "zoo", replace=True)
     assert open_run("zoo:ant").config == trained(discrete=4).config
     assert [path.name for path in (here / "zoo").iterdir()] == ["ant"]

@@ -156,7 +156,7 @@ def test_a_world_that_breaks_down_in_an_overflow_can_be_replayed(tmp_path, monke
 
 
 @pytest.mark.parametrize(("overflows", "also"), [(False, " ("), (True, "; the buffers overflowed: 12 contacts")])
-def test_a_learner_that_diverges_is_no_matter_of_physics(tmp_path, overflow, overflows, also):
+def test_a_learner_that_diverges_is_no_matter_of_physics(tmp_path, monkeypatch, overflow, overflows, also):
     if overflows:
         overflow()
     run = copy_of(trained(seeds=3), tmp_path / "run")
@@ -164,12 +164,15 @@ def test_a_learner_that_diverges_is_no_matter_of_physics(tmp_path, overflow, ove
     epoch, state = run.load(train.saved_form(train.assemble(run.config)))
     sac = state.learner.sac
     sac = sac._replace(policy=jax.tree.map(lambda x: x.at[1].set(jnp.nan), sac.policy))
-    for path in run.checkpoints().values():
-        path.unlink()
-    run.save(epoch, state._replace(learner=state.learner._replace(sac=sac)))
+    spoilt = state._replace(learner=state.learner._replace(sac=sac))
+    with pytest.raises(UserError, match="not finite"):
+        run.save(epoch, spoilt)
+    parts = train.assemble(run.config)
+    monkeypatch.setattr(loop, "last_state", lambda *_: (epoch, train_state.restore(parts, spoilt)))
     message = stopped(run)  # although the actions, and so the worlds, are not finite either
     assert "training diverged before epoch 4: " in message
-    assert f"actions not finite; smaller learning rates may help{also}" in message
+    assert "actions and " in message
+    assert f"more not finite; smaller learning rates may help{also}" in message
     assert not run.broken.exists()
 
 

@@ -136,11 +136,11 @@ def _provenance() -> dict[str, Any]:
 
 
 def default_path(result: dict[str, Any]) -> Path:
-    """Where results go unless said otherwise: benchmarks/results/bench_<device>.json."""
+    """Where results go unless said otherwise: runs/results/bench_<device>.json."""
     device = result["provenance"]["device"]
     name = device["kind"] + (f" {device['cpu_cores']} cores" if device["platform"] == "cpu" else "")
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    return Path("benchmarks/results") / f"bench_{slug}.json"
+    return Path("runs/results") / f"bench_{slug}.json"
 
 
 def table(result: dict[str, Any]) -> Table:

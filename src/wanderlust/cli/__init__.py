@@ -3,7 +3,6 @@
 import contextlib
 import io
 import itertools
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +12,14 @@ from rich.console import Console
 
 from wanderlust import __version__
 from wanderlust.cli.comparisons import Compare, Report
+from wanderlust.cli.doctor import Doctor
 from wanderlust.cli.explore import Explore
 from wanderlust.cli.flags import COMPLETION, flag_names, one_of, with_flags
 from wanderlust.cli.goals import Downstream, ReachGoals
 from wanderlust.cli.inspect import Inspect
 from wanderlust.cli.numbers import NUMBERS
-from wanderlust.cli.reports import EXIT_INTERRUPTED, EXIT_USER_ERROR
+from wanderlust.cli.process import lasting_output, stoppable
+from wanderlust.cli.reports import EXIT_BROKEN, EXIT_INTERRUPTED, EXIT_USER_ERROR
 from wanderlust.cli.skills import Discover, Evaluate, Export, List, Prune, Publish, ReplayStep
 from wanderlust.cli.studies import ITEMS, Bench, Reproduce
 from wanderlust.cli.sweeps import Sweep
@@ -43,6 +44,7 @@ COMMANDS: dict[str, Any] = {
     "reproduce": Reproduce,
     "bench": Bench,
     "list": List,
+    "doctor": Doctor,
 }
 ABOUT = """Unsupervised skill discovery for simulated bodies. Start with: wanderlust discover
 
@@ -128,20 +130,31 @@ def _no_such(words: Sequence[str], kind: Any) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """Run a command; bad input ends in one line on stderr and exit code 2."""
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)  # zoo:ant: is no picture of an ant
-    try:
-        words = (sys.argv[1:] if argv is None else argv) or ["--help"]
-        if words == ["--version"]:
-            console.print(f"wanderlust {__version__}")
-            sys.exit(0)
-        command = _parse(words)
-        sys.exit(command.run(console))
-    except UserError as error:
-        print(f"wanderlust: {error}", file=sys.stderr)
-        sys.exit(EXIT_USER_ERROR)
-    except KeyboardInterrupt as stop:
-        print(f"wanderlust: {stop if stop.args else 'stopped'}", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    with lasting_output() as lost:
+        try:
+            with stoppable():
+                console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)  # zoo:ant: is no ant
+                code = _run((sys.argv[1:] if argv is None else argv) or ["--help"], console)
+        except UserError as error:
+            _complain(str(error))
+            code = EXIT_USER_ERROR
+        except KeyboardInterrupt as stop:
+            _complain(str(stop) if stop.args else "stopped")
+            code = EXIT_INTERRUPTED
+        sys.stdout.flush()
+        if code == 0 and lost:
+            _complain(f"not everything could be printed: {lost[0]}")
+            code = EXIT_BROKEN
+    sys.exit(code)
+
+
+def _run(words: list[str], console: Console) -> int:
+    if words == ["--version"]:
+        console.print(f"wanderlust {__version__}")
+        return 0
+    code: int = _parse(words).run(console)
+    return code
+
+
+def _complain(text: str) -> None:
+    print(f"wanderlust: {text}", file=sys.stderr)

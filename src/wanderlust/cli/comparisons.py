@@ -44,7 +44,8 @@ class Compare:
         from wanderlust.report.comparison import differences, markdown, notes, reached
         from wanderlust.report.document import drawn_of
         from wanderlust.report.plots.side_by_side import draw_comparison
-        from wanderlust.runs.files import put_in_place, staging, write_atomic, write_json
+        from wanderlust.runs.files import write_atomic, write_json
+        from wanderlust.runs.folders import put_in_place, staging
 
         records = _read(self.runs, self.episodes)
         folder = self.out or Path("comparisons") / _joined([one.label for one in records])
@@ -86,12 +87,14 @@ class Report:
     """Random skills per seed where an evaluation is missing, or not of the newest weights."""
     quick: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Evaluate nothing: take the files as they are."""
+    video: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Film the skills first, as `wanderlust video` does, where there is no film of them yet."""
 
     def run(self, console: Console) -> int:
         import tempfile
 
         from wanderlust import __version__
-        from wanderlust.report.document import Reported, report, reproduction
+        from wanderlust.report.document import Reported, films_of, report, reproduction
         from wanderlust.runs.files import write_atomic
 
         records = _read(self.runs, self.episodes)
@@ -101,6 +104,12 @@ class Report:
         if page.is_dir():
             raise UserError(f"--out is {page}, a folder; name a file, e.g. {page / 'report.html'}")
         _refuse_existing(page, self.replace or (len(records) == 1 and self.out is None))
+        for one in records if self.video else []:
+            if not films_of(one):
+                from wanderlust.cli.video import show_film
+                from wanderlust.report.video.film import FilmRequest, film_run
+
+                show_film(console, film_run(one.run, FilmRequest()))
         with tempfile.TemporaryDirectory(prefix="wanderlust-evaluations-") as place:
             if not self.quick:
                 records = _evaluated(records, self.episodes, Path(place), console)

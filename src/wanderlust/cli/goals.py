@@ -9,6 +9,7 @@ from rich.table import Column, Table
 from tyro.conf import UseAppendAction, arg
 
 from wanderlust.cli.reports import OnRun
+from wanderlust.cli.video import require_film, show_film
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,12 +34,16 @@ class ReachGoals(OnRun):
     """Go on until a goal is reached, for up to 10,000 steps each."""
     seed: int = 0
     """Which seed of the run, counted from 0."""
+    video: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Film the way, too: film.mp4, film.gif and film.png beside the path."""
 
     def run(self, console: Console) -> int:
         from wanderlust.downstream.controllers.reach import reach
         from wanderlust.report.plots import draw_reach
 
         run = self.opened(console)
+        if self.video:
+            require_film(run)
         limit, until = self.steps_per_goal, self.until_reached
         result = reach(run, list(self.goal), self.radius, limit, self.seed, self.engine, until)
         picture = draw_reach(run.results)
@@ -55,6 +60,10 @@ class ReachGoals(OnRun):
         if any(not leg["reached"] and not leg["fell"] for leg in result["legs"]) and not until:
             console.print("for goals that were missed: add --until-reached, or --radius for what counts as reached")
         console.print(f"path: {picture}")
+        if self.video:
+            from wanderlust.report.video.tasks import film_reach
+
+            show_film(console, film_reach(run))
         return 0
 
 
@@ -90,7 +99,11 @@ class Downstream(OnRun):
     measure_only: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Measure again what was learned before, without training."""
     resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Continue training that Ctrl-C has stopped."""
+    """Continue training that was stopped or killed."""
+    replace: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Replace the controller and the result of this task that are there already."""
+    video: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Film the first episodes of the first seed, too: film.mp4, film.gif and film.png beside the result."""
 
     def run(self, console: Console) -> int:
         from wanderlust.downstream.request import result_folder, usual_seeds
@@ -98,9 +111,11 @@ class Downstream(OnRun):
         from wanderlust.report.plots import draw_solved
 
         source = self.opened(console, lambda run: self.seeds or usual_seeds(run))
-        elsewhere = ("run_folder", "out")
+        if self.video:
+            require_film(source)
+        elsewhere = ("run_folder", "out", "video")
         options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in elsewhere}
-        result = solve(source, **options)
+        result = solve(source, **options, film=self.video)
         folder = result_folder(source, result["task"], result["controller"])
         many = len(result["seeds"]) > 1
         returns = Column("return, mean ± 95% interval" if many else "return", justify="right")
@@ -117,4 +132,8 @@ class Downstream(OnRun):
                 )
         for path in (folder / "result.json", *draw_solved(folder)):
             console.print(f"{'figure' if path.suffix == '.png' else 'result'}: {path}")
+        if self.video:
+            from wanderlust.report.video.tasks import film_task
+
+            show_film(console, film_task(source, self.task, folder))
         return 0

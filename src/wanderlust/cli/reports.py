@@ -56,13 +56,22 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
     from wanderlust import api
     from wanderlust.envs import devices
     from wanderlust.registry import WORLDS
+    from wanderlust.train.stopping import may_end_process
 
     config = run.config
+    if _finished(run) and _evaluated(run):
+        console.print(f"{run.path} is finished already, and evaluated: {run.evaluation / 'evaluation.json'}")
+        console.print(f"to measure it again: {_program()} evaluate {_quoted(run)}")
+        return 0
+    may_end_process()
     seeds = f"seed {config.seed}" if config.seeds == 1 else f"{config.seeds} seeds"
     console.print(f"{config.name}, recipe {config.recipe}, {seeds}, on {devices.describe()}; run folder: {run.path}")
     report_decisions(console, config)
-    outcome = api.train(run, budget_seconds)
     resume = f"continue with: {_program()} discover --resume {_quoted(run)}"
+    try:
+        outcome = api.train(run, budget_seconds)
+    except KeyboardInterrupt as stop:
+        raise stop if stop.args else KeyboardInterrupt(f"stopped at once; {resume}") from None
     if outcome.reason == "interrupted":
         where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
         console.print(f"stopped at {where} and saved; {resume}")
@@ -82,6 +91,29 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
         faster = " --recipe fast" if config.engine == "c" and devices.has_gpu() else ""
         console.print(f"  {_program()} discover {config.env.name} --discrete 16{faster} --budget-seconds 1800")
     return 0
+
+
+def _finished(run: Any) -> bool:
+    """Whether the last checkpoint there can be is there, and whole."""
+    from wanderlust.runs.files import ArrayFile
+
+    path = run.checkpoints().get(run.config.schedule.epochs)
+    try:
+        file = ArrayFile(path) if path else None
+        return file is not None and all(file.read(name) is not None for name in file.shapes())
+    except UserError:
+        return False
+
+
+def _evaluated(run: Any) -> bool:
+    """Whether there is an evaluation of the newest checkpoint."""
+    from wanderlust.runs.files import read_object
+
+    try:
+        found = read_object(run.evaluation / "evaluation.json", "the evaluation")
+    except UserError:
+        return False
+    return found.get("epoch") == max(run.checkpoints(), default=0)
 
 
 def report_decisions(console: Console, config: Any) -> None:

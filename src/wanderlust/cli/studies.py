@@ -27,7 +27,7 @@ class PointGoals:
     """Seeds per row."""
     work: Path = Path("runs/point-goals")
     """Where the runs go; finished ones are reused, unfinished ones resumed."""
-    out: Path = Path("benchmarks/results")
+    out: Path = Path("runs/results")
     """Where the JSON and Markdown go."""
     set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
     """Change one number of every row, e.g. --set env.normalise=false; may be repeated."""
@@ -59,7 +59,7 @@ class Comparison:
     """Rows that are trained at a time, each in a process with its share of the cores."""
     budget_steps: Annotated[int | None, arg(metavar="N")] = None
     """Environment steps per seed and row (rounded up to whole epochs); by default the recipe's for LSD."""
-    out: Path = Path("benchmarks/results")
+    out: Path = Path("runs/results")
     """Where JSON, Markdown and figures go."""
     set: Annotated[tuple[str, ...], UseAppendAction, arg(metavar="KEY=VALUE")] = ()
     """Change one number of every row, e.g. --set sac.discount=0.99; may be repeated."""
@@ -109,6 +109,9 @@ class CoverageStudy(Comparison):
     """Continuous skills of this many dimensions (the default, with 2)."""
     discrete: Annotated[int | None, arg(metavar="N")] = None
     """This many discrete skills instead: lsd, dads, diayn, vic, edl, metra, csd, random; or what --only says."""
+    equal: Literal["updates", "steps"] = "updates"
+    """What all rows have alike: environment steps with LSD's gradient steps, batches and widths (updates), or
+    environment steps alone, with each method's own schedule and widths (steps), in files of their own."""
     work: Path = Path("runs/coverage")
     """Where the runs go; finished ones are reused, unfinished ones resumed."""
 
@@ -136,7 +139,7 @@ class FetchStudy(Comparison):
     repeated."""
     work: Path = Path("runs/fetch")
     """Where the runs go; finished ones are reused, unfinished ones resumed."""
-    out: Path = Path("benchmarks/results/fetch")
+    out: Path = Path("runs/results/fetch")
     """Where JSON, Markdown and figures go."""
 
     def run(self, console: Console) -> int:
@@ -170,7 +173,7 @@ class FetchGoalsStudy:
     """Control steps that a skill is held; by default 10."""
     work: Path = Path("runs/fetch")
     """Where the runs of the skills are, WORK/ENV/ROW."""
-    out: Path = Path("benchmarks/results/fetch")
+    out: Path = Path("runs/results/fetch")
     """Where JSON, Markdown and the figure go."""
 
     def run(self, console: Console) -> int:
@@ -244,18 +247,31 @@ class Bench:
     only: Literal["physics", "updates", "all"] = "all"
     """Only environment steps (physics), or only gradient steps (updates)."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Where the JSON goes; by default benchmarks/results/bench_<device>.json. Before all is measured it is
-    FILE.partial.json."""
+    """Where the JSON goes; by default runs/results/bench_<device>.json, with a number if that is there already. Before
+    all is measured it is FILE.partial.json."""
+    replace: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Replace the file if it is there."""
 
     def run(self, console: Console) -> int:
         from wanderlust.runs.files import write_json
+        from wanderlust.runs.folders import free_name
         from wanderlust_experiments.bench import speed
 
         if self.out is not None and self.out.is_dir():
             raise UserError(f"--out is {self.out}, a folder; name a file, e.g. {self.out / 'bench.json'}")
 
+        if self.out is not None and self.out.exists() and not self.replace:
+            raise UserError(f"{self.out} is there already; choose another --out, or --replace it")
+        chosen: list[Path] = []
+
+        def place(result: dict[str, Any]) -> Path:
+            if not chosen:
+                usual = speed.default_path(result)
+                chosen.append(self.out or (usual if self.replace else free_name(usual)))
+            return chosen[0]
+
         def keep(result: dict[str, Any]) -> None:
-            path = self.out or speed.default_path(result)
+            path = place(result)
             partial = path.with_suffix(".partial.json")  # an earlier result is replaced by a complete one alone
             write_json(path if result["complete"] else partial, result)
             if result["complete"]:
@@ -273,5 +289,5 @@ class Bench:
         console.print(speed.table(result), soft_wrap=False)
         for name, why in result["missing"].items():
             console.print(f"{name}: {why}")
-        console.print(f"written: {self.out or speed.default_path(result)}")
+        console.print(f"written: {place(result)}")
         return 0

@@ -1,7 +1,7 @@
 """The command that films skills: video."""
 
 import dataclasses
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -61,8 +61,21 @@ class Video(OnRun):
         source = self.opened(console, lambda run: 1)
         options = {f.name: getattr(self, f.name) for f in dataclasses.fields(FilmRequest)}
         made = film_run(source, FilmRequest(**options))
-        console.print(f"{made.pictures} pictures, {made.fps:.3g} a second, {made.seconds:.0f} s")
-        for path in made.files:
-            kind = {".mp4": "film", ".gif": "gif", ".png": "strip"}[path.suffix]
-            console.print(f"{kind}: {path} ({path.stat().st_size / 1e6:.1f} MB)")
+        show_film(console, made)
         return 0
+
+
+def require_film(run: Any) -> None:
+    """Refuse to film a run where that cannot be done, before work is put into what is to be filmed."""
+    from wanderlust.envs import make_world
+    from wanderlust.report.video.film import require_means
+
+    require_means(make_world(run.config.env))
+
+
+def show_film(console: Console, made: Any) -> None:
+    """Say which files a film is."""
+    console.print(f"{made.pictures} pictures, {made.fps:.3g} a second, made in {made.seconds:.0f} s")
+    for path in made.files:
+        kind = {".mp4": "film", ".gif": "gif", ".png": "strip"}[path.suffix]
+        console.print(f"{kind}: {path} ({path.stat().st_size / 1e6:.2f} MB)")

@@ -1,7 +1,7 @@
 """The configuration of a run: dataclasses, their checks, JSON in and out."""
 
 from wanderlust.config.bounds import Count, CountOrZero, Positive, Share, Weight, Widths, check_bounds
-from wanderlust.config.reading import build, flat, from_json, parsed, to_json, with_changes
+from wanderlust.config.reading import build, flat, from_json, labelled, parsed, to_json, with_changes
 from wanderlust.config.run import (
     DriverName,
     EngineName,

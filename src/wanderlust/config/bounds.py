@@ -1,11 +1,15 @@
 """What numbers of a configuration may be, said with the types of its fields: ``slack: Positive = 1e-3``."""
 
+import dataclasses
 import functools
 import typing
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 from wanderlust.errors import require
+
+LARGEST = 3.4e38
+"""What float32 can hold: beyond it a number would be infinite wherever it is used."""
 
 
 class Bound(NamedTuple):
@@ -22,7 +26,7 @@ Count = Annotated[int, Bound(lambda x: x >= 1, "at least 1")]
 CountOrZero = Annotated[int, Bound(lambda x: x >= 0, "0 or larger")]
 Widths = Annotated[
     tuple[int, ...],
-    Bound(lambda x: len(x) >= 1 and all(w >= 1 for w in x), "one or more layer widths of at least 1"),
+    Bound(lambda x: 1 <= len(x) <= 64 and all(w >= 1 for w in x), "one to 64 layer widths of at least 1"),
 ]
 
 
@@ -38,6 +42,10 @@ def _bounds(kind: type) -> dict[str, Bound]:
 def check_bounds(config: Any, section: str) -> None:
     """Refuse a configuration with a number out of bounds; `section` comes before the field's name in the message."""
     kind: Any = type(config)
+    for field in dataclasses.fields(kind):
+        value = getattr(config, field.name)
+        ok = not isinstance(value, float) or abs(value) < LARGEST
+        require(ok, f"{section}{field.name} is {value}; it must be a number that float32 can hold, below 3.4e38")
     for name, bound in _bounds(kind).items():
         value = getattr(config, name)
         shown = list(value) if isinstance(value, tuple) else value

@@ -7,7 +7,7 @@ import types
 import typing
 from typing import Any, Literal, TypeVar
 
-from wanderlust.config.run import EnvConfig, MethodConfig
+from wanderlust.config.run import EnvConfig, MethodConfig, RunConfig
 from wanderlust.errors import UserError, require
 from wanderlust.registry import METHODS, WORLDS, Registry
 
@@ -41,7 +41,11 @@ def parsed(change: str) -> tuple[str, Any]:
 
 
 def with_changes(config: T, changes: tuple[str, ...]) -> T:
-    """A copy with some fields changed, e.g. ``sac.discount=0.995``; values are JSON, or bare words for strings."""
+    """A copy with some fields changed, e.g. ``sac.discount=0.995``; values are JSON, or bare words for strings.
+
+    An object changes the fields that it names: ``sac={"discount":0.995}`` is the same.
+    """
+    before = flat(dataclasses.asdict(config))  # type: ignore[call-overload]
     data = dataclasses.asdict(config)  # type: ignore[call-overload]
     for change in changes:
         path, value = parsed(change)
@@ -51,8 +55,45 @@ def with_changes(config: T, changes: tuple[str, ...]) -> T:
             if not isinstance(node.get(section), dict):
                 node[section] = {}  # which `build` refuses
             node = node[section]
-        node[field] = value
-    return build(type(config), data, f"--set {' '.join(changes)}") if changes else config
+        node[field] = _merged(node.get(field), value)
+    made = build(type(config), data, f"--set {' '.join(changes)}") if changes else config
+    for path, value in flat(data).items():
+        if path.endswith(".name") and before.get(path, None if path == "bonus.name" else value) != value:
+            section = path.removesuffix(".name")
+            flag = {"env": "name it as the ENV", "method": f"use --method {value}", "bonus": f"use --with {value}"}
+            advice = flag.get(section, "choose another --method")
+            numbers = f"keep the numbers of {before[path]}" if path in before else "have no numbers of a recipe"
+            raise UserError(f"--set {path}={value} would {numbers}; {advice} instead")
+    return made
+
+
+def _merged(before: Any, value: Any) -> Any:
+    """A value, or for an object what was there with the fields that it names changed."""
+    if not (isinstance(before, dict) and isinstance(value, dict)):
+        return value
+    return {**before, **{name: _merged(before.get(name), inner) for name, inner in value.items()}}
+
+
+NOT_OF_RECIPES = ("recipe", "seed", "seeds", "engine", "driver", "log_every", "look_every", "checkpoint_every")
+"""Fields that do not decide what is learned from the same experience."""
+NO_RECIPE = "custom"
+LABELLED = 6
+"""Fields that the label of a changed recipe names."""
+
+
+def labelled(config: RunConfig, basis: RunConfig) -> RunConfig:
+    """The same, with a recipe that says what differs from it: ``laptop, changed: sac.discount``."""
+    recipe, _, earlier = basis.recipe.partition(CHANGED)
+    ours, theirs = (flat(dataclasses.asdict(one)) for one in (config, basis))
+    now = [name for name in ours if name not in NOT_OF_RECIPES and ours[name] != theirs.get(name)]
+    if not now or config.recipe != basis.recipe or recipe == NO_RECIPE:
+        return config
+    names = list(dict.fromkeys([*(earlier.split(", ") if earlier else []), *now]))
+    more = [f"and {len(names) - LABELLED} more"] if len(names) > LABELLED else []
+    return dataclasses.replace(config, recipe=f"{recipe}{CHANGED}{', '.join([*names[:LABELLED], *more])}")
+
+
+CHANGED = ", changed: "
 
 
 def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -78,13 +119,19 @@ def _registered(kind: Any, data: Any, where: str, spot: str) -> Any:
         raise UserError(f"{where}: {spot}.name: {error}") from None
 
 
+def _field_names(kind: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+
+
 def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
     """Turn parsed JSON into `kind`, checking every key and type on the way."""
     spot = path or "the top level"
-    if isinstance(kind, types.UnionType):  # something, or nothing
-        if data is None:
+    if isinstance(kind, types.UnionType):  # something, or nothing; or one of several classes
+        members = typing.get_args(kind)
+        if data is None and types.NoneType in members:
             return None
-        kind = next(one for one in typing.get_args(kind) if one is not types.NoneType)
+        kinds = [one for one in members if one is not types.NoneType]
+        kind = next((one for one in kinds if isinstance(data, dict) and set(data) <= _field_names(one)), kinds[0])
     if kind in _REGISTRIES:
         kind = _registered(kind, data, where, spot)
     if dataclasses.is_dataclass(kind):

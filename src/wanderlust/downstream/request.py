@@ -18,6 +18,7 @@ CONTROLLERS = {
     "random": "skills by chance",
 }
 LEARNING = ("sac", "ppo")
+RESULT, CONTROLLER, TRAINING = "result.json", "controller.safetensors", "training.safetensors"
 SEEDS = 4
 
 
@@ -36,6 +37,7 @@ class Request:
     episodes: int = 200
     measure_only: bool = False
     resume: bool = False
+    replace: bool = False
 
 
 def usual_seeds(source: Run) -> int:
@@ -91,5 +93,28 @@ def check_request(request: Request, source: Run) -> None:
         raise UserError("--resume goes on learning and --measure-only does not learn: choose one")
     if request.measure_only and given:
         raise UserError(f"--measure-only measures what was learned as it was learned; leave out --{given[0]}")
+    if request.replace and (request.measure_only or request.resume):
+        other = "measure-only" if request.measure_only else "resume"
+        raise UserError(f"--replace begins anew and --{other} does not: choose one")
     if request.resume and given:
         raise UserError(f"--resume goes on as it was begun; leave out --{given[0]}")
+
+
+def check_free(request: Request, folder: Path) -> None:
+    """Refuse to replace what is there already, unless that is asked for."""
+    if request.measure_only or request.resume or request.replace:
+        return
+    if (folder / TRAINING).exists():
+        raise UserError(f"a training waits in {folder}: --resume goes on with it, --replace begins anew")
+    if (folder / CONTROLLER).exists():
+        raise UserError(f"{folder} has a controller already: --measure-only measures it, --replace trains another")
+    if (folder / RESULT).exists():
+        raise UserError(f"{folder} has a result already: --replace measures anew")
+
+
+def clear(folder: Path) -> None:
+    """Remove what an earlier training left, so that no result of one stands beside the weights of another."""
+    for name in (RESULT, TRAINING, CONTROLLER, "curve.jsonl", "paths.safetensors"):
+        (folder / name).unlink(missing_ok=True)
+    for picture in folder.glob("*.png"):
+        picture.unlink()

@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from wanderlust.config import SacConfig, require
+from wanderlust.config import Count, CountOrZero, Weight, check_bounds, from_json, require
 from wanderlust.downstream.controllers import hierarchy
 from wanderlust.downstream.controllers.learners import ControllerLearner, make_learner
 from wanderlust.downstream.controllers.options import TaskSetup
 from wanderlust.downstream.settings import ControllerSetting
 from wanderlust.errors import UserError
-from wanderlust.rl.ppo import PpoConfig
 from wanderlust.runs.checkpoints import read_tree, write_tree
-from wanderlust.runs.files import ArrayFile
+from wanderlust.runs.files import ArrayFile, parse_json
 from wanderlust.train import Setup
 
 FORMAT = "wanderlust-controller-1"
@@ -53,8 +52,11 @@ def is_paused(path: Path, asked: Mapping[str, Any]) -> bool:
     if not path.is_file():
         return False
     about = ArrayFile(path).about
-    facts = json.loads(about.get("facts", "{}")) if about.get("format") == PAUSED else {}
-    return all(facts.get(name) == value for name, value in asked.items())
+    try:
+        facts = parse_json(about.get("facts", "{}")) if about.get("format") == PAUSED else {}
+    except ValueError:
+        return False
+    return isinstance(facts, dict) and all(facts.get(name) == value for name, value in asked.items())
 
 
 def load(path: Path, form: str, parts: Setup, setup: TaskSetup) -> SavedController:
@@ -64,28 +66,34 @@ def load(path: Path, form: str, parts: Setup, setup: TaskSetup) -> SavedControll
         absent = f"there is nothing to go on with, {path} is not there; leave --resume out to begin"
     require(path.is_file(), absent)
     file = ArrayFile(path)
-    try:
-        if file.about["format"] != form:
-            raise ValueError
-        facts = json.loads(file.about["facts"])
-        setting, hold, epoch = _setting(facts["setting"]), int(facts["hold"]), int(facts["epoch"])
-        seeds, recipe = tuple(int(seed) for seed in facts["seeds"]), str(facts["recipe"])
-        steps, seconds = int(facts.get("steps", 0)), float(facts.get("seconds", 0.0))
-        if hold < 1 or not seeds:
-            raise ValueError
-    except (KeyError, TypeError, ValueError):
-        raise UserError(f"{path} is not a {form}") from None
-    learner = make_learner(parts, setup, setting, hold)
+    if file.about.get("format") != form or "facts" not in file.about:
+        raise UserError(f"{path} is not a {form}")
+    facts = from_json(_Facts, file.about["facts"], str(path))
+    learner = make_learner(parts, setup, facts.setting, facts.hold)
+    seeds = facts.seeds
     training: Any = jax.eval_shape(lambda: hierarchy.start_training(learner, jnp.array(seeds)))
     if form == PAUSED:
         training = read_tree(file, training)
     controllers = hierarchy.controllers(learner, training)
     if form == FORMAT:
         controllers, training = read_tree(file, controllers), ()
-    return SavedController(learner, seeds, recipe, epoch, steps, seconds, controllers, training)
+    return SavedController(learner, seeds, facts.recipe, facts.epoch, facts.steps, facts.seconds, controllers, training)
 
 
-def _setting(facts: dict[str, Any]) -> ControllerSetting:
-    learner = {**facts["learner"], "hidden": tuple(facts["learner"]["hidden"])}
-    kind = SacConfig if "target_step" in learner else PpoConfig
-    return ControllerSetting(**{**facts, "learner": kind(**learner)})
+@dataclasses.dataclass(frozen=True)
+class _Facts:
+    """What a file says of how its controllers learn, and of how far they are."""
+
+    seeds: tuple[int, ...]
+    epoch: CountOrZero
+    recipe: str
+    setting: ControllerSetting
+    hold: Count
+    steps: CountOrZero = 0
+    seconds: Weight = 0.0
+
+    def __post_init__(self) -> None:
+        check_bounds(self, "")
+        require(len(self.seeds) >= 1, "seeds is empty; there must be one for each controller")
+        require(all(seed >= 0 for seed in self.seeds), f"seeds is {self.seeds}; a seed is 0 or larger")
+        require(self.epoch <= self.setting.epochs, f"epoch is {self.epoch} of {self.setting.epochs}")

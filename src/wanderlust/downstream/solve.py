@@ -4,11 +4,13 @@ RUN/downstream/TASK-CONTROLLER/
   result.json              returns per seed beside those of random skills, and what the skills' speed allows
   curve.jsonl              the learning curve, one line per `log_every` epochs (controllers that learn)
   controller.safetensors   what was learned, so that it can be measured again
-  training.safetensors     after Ctrl-C alone: all that --resume needs
-  paths.safetensors        where bodies went in the first episodes, and what the task showed them
+  training.safetensors     while it learns, and after it was stopped or killed: all that --resume needs
+  paths.safetensors        where bodies went in the first episodes, and what the task showed them; states for --video
 """
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +33,28 @@ from wanderlust.downstream.controllers.options import (
 )
 from wanderlust.downstream.controllers.planning import planning_policy
 from wanderlust.downstream.controllers.zero_shot import skill_speed, within_reach, zero_shot_policy
-from wanderlust.downstream.request import LEARNING, Request, check_request, result_folder, usual_seeds
+from wanderlust.downstream.request import (
+    CONTROLLER,
+    LEARNING,
+    RESULT,
+    TRAINING,
+    Request,
+    check_free,
+    check_request,
+    clear,
+    result_folder,
+    usual_seeds,
+)
 from wanderlust.downstream.saved import FORMAT, PAUSED, SavedController, load
 from wanderlust.downstream.settings import usual_option_length
 from wanderlust.downstream.tasks import AnyTask, GoalTask, make_task
-from wanderlust.downstream.training import CONTROLLER, TRAINING, ControllerSetup, learn, new_training
+from wanderlust.downstream.training import ControllerSetup, learn, new_training
 from wanderlust.envs.mjcf import muted
+from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.report.progress import progress
 from wanderlust.runs.files import write_arrays, write_json
+from wanderlust.runs.folders import locked, make_folder
 from wanderlust.runs.learned import load_learner
 from wanderlust.runs.provenance import provenance
 from wanderlust.runs.run import Run
@@ -63,8 +78,10 @@ def solve(
     episodes: int = 200,
     measure_only: bool = False,
     resume: bool = False,
+    replace: bool = False,
     engine: EngineName = "auto",
     quiet: bool = False,
+    film: bool = False,
 ) -> dict[str, Any]:
     """Solve a task with the skills of a run; the same as ``wanderlust downstream``.
 
@@ -80,18 +97,48 @@ def solve(
         hold: control steps that a skill acts before another is chosen; by default the paper's.
         episodes: how many are measured, per seed.
         measure_only: measure what was learned before.
-        resume: go on with learning that Ctrl-C has stopped, to the same end.
+        resume: go on with learning that was stopped or killed, to the same end.
+        replace: the controller and the result that are there already.
         engine: what steps the bodies.
         quiet: show no progress.
+        film: keep the states of the first episodes in paths.safetensors, so that they can be filmed.
 
     Returns:
         What was written to result.json in RUN/downstream/TASK-CONTROLLER/.
     """
     source = open_run(run) if isinstance(run, str | Path) else run
     made = make_task(task) if isinstance(task, str) else task
-    request = Request(made, controller, recipe, seed, seeds, epochs, worlds, hold, episodes, measure_only, resume)
+    request = Request(
+        made, controller, recipe, seed, seeds, epochs, worlds, hold, episodes, measure_only, resume, replace
+    )
     check_request(request, source)
     folder = result_folder(source, made.name, controller)
+    check_free(request, folder)
+    with held(folder):
+        return _solve(source, request, folder, engine, quiet, film)
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep other processes from the same results; a folder that was made for this and stayed empty goes again."""
+    with contextlib.ExitStack() as stack:
+        made = make_folder(folder)
+        try:
+            stack.enter_context(locked(folder))
+        except BlockingIOError:
+            raise UserError(f"another process is at work in {folder}; wait for it or stop it first") from None
+        try:
+            yield
+        finally:
+            if made:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+                    folder.parent.rmdir()
+
+
+def _solve(source: Run, request: Request, folder: Path, engine: EngineName, quiet: bool, film: bool) -> dict[str, Any]:
+    made, controller = request.task, request.controller
+    measure_only, resume = request.measure_only, request.resume
     parts = train.assemble(dataclasses.replace(source.config, engine=engine))
     setup = set_up_task(parts, made, engine)
     epoch, learned = load_learner(source, parts)
@@ -99,20 +146,23 @@ def solve(
     if measure_only or resume:
         kept = (CONTROLLER, FORMAT) if measure_only else (TRAINING, PAUSED)
         begun = load(folder / kept[0], kept[1], parts, setup)
-    which = begun.seeds if begun else tuple(range(seed, seed + (seeds or usual_seeds(source))))
+    count = request.seeds or usual_seeds(source)
+    which = begun.seeds if begun else tuple(range(request.seed, request.seed + count))
     index = np.arange(len(which)) % source.config.seeds
     given = ControllerSetup(parts, setup, jax.tree.map(lambda x: x[index], learned), learned, which, folder)
     with muted():
         if controller in LEARNING and not measure_only:
+            if begun is None:
+                clear(folder)
             begun = learn(given, begun or new_training(given, request), quiet)
-        return _measure(given, request, begun, epoch, quiet)
+        return _measure(given, request, begun, epoch, quiet, film)
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
 
 
 def _measure(
-    given: ControllerSetup, request: Request, saved: SavedController | None, epoch: int, quiet: bool
+    given: ControllerSetup, request: Request, saved: SavedController | None, epoch: int, quiet: bool, film: bool
 ) -> dict[str, Any]:
     """Roll out, compare with random skills and with what the skills' speed allows, and write the results."""
     parts, setup, task = given.parts, given.task, request.task
@@ -122,7 +172,7 @@ def _measure(
     policy = hierarchy.controlled_policy(parts, saved.learner) if saved else others[request.controller](parts)
     with progress(3, "measuring", quiet=quiet) as line:
         line.note(f"rolling out {request.episodes} episodes per seed, and compiling that")
-        earned, path = _rolled_out(setup, policy, skilled, given.seeds, request.episodes)
+        earned, path = _rolled_out(setup, policy, skilled, given.seeds, request.episodes, film)
         line.update(1, "the same with random skills")
         by_chance = earned
         if policy is not chance:
@@ -150,7 +200,7 @@ def _measure(
     }
     about = {"radius": str(getattr(task, "radius", 0.0)), "goals": str(int(isinstance(task, GoalTask)))}
     write_arrays(given.folder / "paths.safetensors", path, about)
-    write_json(given.folder / "result.json", result)
+    write_json(given.folder / RESULT, result)
     return result
 
 
@@ -165,10 +215,15 @@ def _bounds(given: ControllerSetup, task: GoalTask) -> dict[str, Any]:
 
 
 def _rolled_out(
-    setup: TaskSetup, policy: HighLevelPolicy, skilled: ControlledSkills, seeds: tuple[int, ...], episodes: int
+    setup: TaskSetup,
+    policy: HighLevelPolicy,
+    skilled: ControlledSkills,
+    seeds: tuple[int, ...],
+    episodes: int,
+    film: bool = False,
 ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     """[seeds, episodes] What was earned; and of the first episodes, [time, seeds, episodes, ...], where bodies were."""
-    rollout = make_option_rollout(setup, policy, paths=True)
+    rollout = make_option_rollout(setup, policy, paths=True, states=SHOWN if film else 0)
     where = list(setup.world.spec.groups["position"])
     obs_dim = setup.world.spec.obs_dim
 
@@ -177,11 +232,13 @@ def _rolled_out(
         path = decisions.path[:, :, :, :SHOWN]
         first = decisions.seen[:1, :, :SHOWN]
         seen = jnp.concatenate([first, path.reshape(-1, *path.shape[2:])])
-        return returns(decisions), seen[..., np.array(where)], seen[..., obs_dim:]
+        physics = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), decisions.physics)
+        return returns(decisions), seen[..., np.array(where)], seen[..., obs_dim:], physics
 
     keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(s), 2))(jnp.array(seeds))
-    earned, position, entries = (jax.jit(measure) if setup.engine.compiles else measure)(skilled, keys)
-    return np.asarray(earned, np.float64), {"position": np.asarray(position), "entries": np.asarray(entries)}
+    earned, position, entries, physics = (jax.jit(measure) if setup.engine.compiles else measure)(skilled, keys)
+    path = {"position": position, "entries": entries} | ({"physics": physics} if film else {})
+    return np.asarray(earned, np.float64), {name: np.asarray(x) for name, x in path.items()}
 
 
 def _summary(earned: np.ndarray[Any, Any]) -> dict[str, Any]:

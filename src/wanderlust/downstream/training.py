@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from wanderlust import train
 from wanderlust.downstream.controllers import hierarchy
 from wanderlust.downstream.controllers.learners import make_learner
 from wanderlust.downstream.controllers.options import TaskSetup
-from wanderlust.downstream.request import Request
+from wanderlust.downstream.request import CONTROLLER, TRAINING, Request
 from wanderlust.downstream.saved import FORMAT, PAUSED, SavedController, write
 from wanderlust.downstream.settings import get_setting, usual_option_length
 from wanderlust.envs import devices
@@ -22,9 +23,10 @@ from wanderlust.errors import UserError
 from wanderlust.report.progress import progress
 from wanderlust.runs.files import read_rows, write_atomic
 from wanderlust.runs.learned import Learned
-from wanderlust.train.loop import ctrl_c
+from wanderlust.train.stopping import stop_signals
 
-CONTROLLER, TRAINING = "controller.safetensors", "training.safetensors"
+SAVE_AFTER = 30.0
+"""Seconds between two points of the curve at which all that --resume needs is written."""
 
 
 class ControllerSetup(NamedTuple):
@@ -51,13 +53,15 @@ def new_training(given: ControllerSetup, request: Request) -> SavedController:
 
 
 def learn(given: ControllerSetup, begun: SavedController, quiet: bool) -> SavedController:
-    """Learn to the end, epoch by epoch. Ctrl-C ends it at the next point of the curve, and keeps all there is."""
+    """Learn to the end, epoch by epoch. Ctrl-C ends it at the next point of the curve, and keeps all there is.
+
+    A kill costs what was learned since the training was last written.
+    """
     now, learner, setting, began = begun, begun.learner, begun.learner.setting, time.monotonic()
     rows = [row for row in read_rows(given.folder / "curve.jsonl") if 0 < row.get("epoch", 0) <= begun.epoch]
-    if begun.epoch == 0:
-        (given.folder / TRAINING).unlink(missing_ok=True)  # of another training, which this one replaces
+    saved = -math.inf
     train_epoch = hierarchy.make_epoch(given.parts, given.task, learner)
-    with ctrl_c() as pressed, progress(setting.epochs, "epoch", first=begun.epoch, quiet=quiet) as line:
+    with stop_signals() as pressed, progress(setting.epochs, "epoch", first=begun.epoch, quiet=quiet) as line:
         line.note("compiling, or fetching from the cache")
         while now.epoch < setting.epochs:
             epoch, training, log = min(now.epoch + setting.log_every, setting.epochs), now.training, []
@@ -76,9 +80,12 @@ def learn(given: ControllerSetup, begun: SavedController, quiet: bool) -> SavedC
             now = now._replace(epoch=epoch, steps=steps, seconds=seconds, controllers=controllers, training=training)
             write_atomic(given.folder / "curve.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
             write(given.folder / CONTROLLER, FORMAT, now)
-            line.update(epoch, f"{steps:,} steps per seed  return {values['return'].mean():.2f}")
-            if pressed() and epoch < setting.epochs:
+            stop = pressed()
+            if (stop or time.monotonic() - saved >= SAVE_AFTER) and epoch < setting.epochs:
                 write(given.folder / TRAINING, PAUSED, now)
+                saved = time.monotonic()
+            line.update(epoch, f"{steps:,} steps per seed  return {values['return'].mean():.2f}")
+            if stop and epoch < setting.epochs:
                 raise KeyboardInterrupt(
                     f"stopped at epoch {epoch} of {setting.epochs}; the same command with --resume and without numbers "
                     f"for learning goes on, --measure-only measures what was learned so far; all is in {given.folder}"

@@ -16,9 +16,11 @@ from wanderlust import train
 from wanderlust.config import EngineName
 from wanderlust.envs.names import entry_names
 from wanderlust.envs.spec import EnvSpec, Rollout
+from wanderlust.errors import UserError, is_count
 from wanderlust.evaluation.baseline import measures_of_one, random_episodes
 from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, of_object, summarise, travelled
-from wanderlust.runs.files import write_arrays, write_json
+from wanderlust.runs.files import read_object, write_arrays, write_json
+from wanderlust.runs.folders import make_folder
 from wanderlust.runs.learned import load_learner, represent
 from wanderlust.runs.run import Run
 
@@ -75,9 +77,28 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
         "phi_random": phi_random,
     }
     run.check_ours()
+    _keep_another(run, result)
     write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": run.config.skills.kind})
     write_json(run.evaluation / "evaluation.json", result)
     return result
+
+
+def _keep_another(run: Run, result: dict[str, Any]) -> None:
+    """Put the evaluation of another epoch, or of more or fewer episodes, into a folder that says so."""
+    try:
+        there = read_object(run.evaluation / "evaluation.json", "the evaluation")
+    except UserError:
+        return
+    epoch, episodes = (there.get(name) for name in ("epoch", "episodes"))
+    if not (is_count(epoch) and is_count(episodes) and max(epoch, episodes) < 10**9):  # type: ignore[type-var,operator]
+        return
+    if (epoch, episodes) == (result["epoch"], result["episodes"]):
+        return
+    folder = run.evaluation / f"epoch-{epoch:08d}-{episodes}-episodes"
+    make_folder(folder)
+    for name in ("evaluation.json", "rollouts.safetensors"):
+        if (run.evaluation / name).exists():
+            (run.evaluation / name).replace(folder / name)
 
 
 def measures(spec: EnvSpec, mode: Rollout, sampled: Rollout) -> dict[str, list[float]]:
@@ -99,8 +120,8 @@ def measures(spec: EnvSpec, mode: Rollout, sampled: Rollout) -> dict[str, list[f
 
 def _env_steps(run: Run, epoch: int) -> int:
     """Environment steps behind an epoch; a zoo entry and a run without metrics only know the most there can be."""
-    logged = [row["env_steps"] for row in run.metrics() if row["epoch"] == epoch and "env_steps" in row]
-    return int(logged[-1]) if logged else epoch * run.config.schedule.collection
+    counts = run.counts(epoch)
+    return counts.env_steps if counts else epoch * run.config.schedule.collection
 
 
 def _env_steps_before(run: Run) -> int:

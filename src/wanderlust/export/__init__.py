@@ -23,7 +23,8 @@ from wanderlust.envs.worlds.body import BodyConfig
 from wanderlust.errors import UserError
 from wanderlust.export.card import card
 from wanderlust.export.graphs import phi_model, policy_model
-from wanderlust.runs.files import staging, write_atomic, write_json
+from wanderlust.runs.files import write_atomic, write_json
+from wanderlust.runs.folders import staging
 from wanderlust.runs.learned import Learned, load_learner, of_seed, represent
 from wanderlust.runs.run import Run
 

@@ -7,6 +7,7 @@ import gymnasium
 import jax
 import numpy as np
 from gymnasium.spaces import Box, Space
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Int, Key
@@ -15,7 +16,10 @@ from numpy.typing import NDArray
 from wanderlust.config import require
 from wanderlust.envs import MujocoWorld, World
 from wanderlust.envs.base import LARGEST
+from wanderlust.envs.devices import note_process, refuse_fork
 from wanderlust.errors import UserError
+from wanderlust.gym.rendering import Pictures, Window, check_mode, modes_of
+from wanderlust.report.video.canvas import Mark, Picture
 
 
 class VectorStep(NamedTuple):
@@ -29,12 +33,14 @@ class VectorStep(NamedTuple):
     """An entry for each world under each name."""
 
 
-class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any]]):
+class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any]], EzPickle):
     """Episodes that are functions of a seed and a number, in any of Gymnasium's autoreset modes.
 
     World k of ``reset(seed=s)`` starts its episodes as ``s + k`` says, whatever the number of worlds or threads. The
     last observation of an episode is always handed out: by the step that ends it, or, with `AutoresetMode.SAME_STEP`,
     in that step's ``infos["final_obs"]``.
+
+    Handed to another process, it is made anew there: reset it first.
     """
 
     def __init__(
@@ -46,13 +52,20 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         autoreset_mode: AutoresetMode | str,
         action: Space[Any] | None = None,
         entries: int = 0,
+        render_mode: str | None = None,
     ) -> None:
         """Actions are the world's own by default, and `entries` follow its observation. Messages begin with `who`."""
         check_counts(who, num_envs=num_envs, threads=threads)
+        note_process()
         mode, spec = autoreset_mode_of(who, autoreset_mode), world.spec
         fps = round(1 / (world.frame_skip * float(world.model.opt.timestep))) if isinstance(world, MujocoWorld) else 1
         self.num_envs, self.autoreset_mode = int(num_envs), mode
-        self.metadata = {"autoreset_mode": mode, "render_modes": [], "render_fps": fps}
+        check_mode(who, world, render_mode)
+        self.metadata = {"autoreset_mode": mode, "render_modes": modes_of(world), "render_fps": fps}
+        self.render_mode = render_mode
+        self._pictures: Pictures | None = None
+        self._window: Window | None = None
+        self._shown = world
         # Gymnasium asks for finite bounds. A world beyond these has broken down, and is not observed.
         self.single_observation_space = Box(-LARGEST, LARGEST, (spec.obs_dim + entries,), np.float32)
         own = Box(-1.0, 1.0, (spec.action_dim,), np.float32)
@@ -78,6 +91,14 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
     def _step_worlds(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> VectorStep:
         """Step all worlds; what comes of those that are waiting is overwritten."""
 
+    @abc.abstractmethod
+    def _physics(self) -> NDArray[np.float32]:
+        """The states of all worlds."""
+
+    def _marks(self) -> list[list[Mark]]:
+        """What is drawn on the floor of each world; nothing, unless a subclass knows something."""
+        return [[] for _ in range(self.num_envs)]
+
     # --- Gymnasium's interface -------------------------------------------------------------------------------------
 
     def reset(
@@ -95,15 +116,19 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         Returns:
             The observations of all worlds, and no infos.
         """
+        refuse_fork()
         self._check_open()
         mask = self._mask(options)
         self._seed_worlds(seed, mask)
-        return self._begin(mask).copy(), {}
+        obs = self._begin(mask)
+        self._show()
+        return obs.copy(), {}
 
     def step(
         self, actions: NDArray[Any]
     ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """Step every world; one that waits for its next episode begins it instead."""
+        refuse_fork()
         self._check_open()
         if self._episode[0] < 0:
             raise gymnasium.error.ResetNeeded("call reset() before the first step()")
@@ -127,6 +152,7 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
                 "_final_info": done.copy(),
             }
             obs = self._begin(done)
+        self._show()
         return obs.copy(), reward, terminated, truncated, infos
 
     @property
@@ -134,9 +160,39 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         """The seed of every world."""
         return tuple(self._seed.tolist())
 
+    def render(self) -> tuple[Picture, ...] | None:
+        """A picture of every world, if the render mode is ``"rgb_array"``.
+
+        With ``"human"`` a window shows the first world by itself, at real time, after every reset and step.
+        """
+        self._check_open()
+        if self.render_mode is None:
+            gymnasium.logger.warn(
+                "render() shows nothing: make the environment with render_mode='rgb_array' or 'human'"
+            )
+            return None
+        if self._episode[0] < 0:
+            raise gymnasium.error.ResetNeeded("call reset() before the first render()")
+        if self.render_mode == "human":
+            return None
+        if self._pictures is None:
+            self._pictures = Pictures(self._shown)
+        physics = self._physics()
+        return self._pictures.take(physics, physics, self._marks())
+
+    def _show(self) -> None:
+        """Show the first world in the window, if there is to be one."""
+        if self.render_mode == "human" and isinstance(self._shown, MujocoWorld):
+            if self._window is None:
+                self._window = Window(self._shown, 1.0 / self.metadata["render_fps"])
+            self._window.show(self._physics()[0])
+
     def close_extras(self, **kwargs: Any) -> None:
-        """Let go of the engine's threads."""
+        """Let go of the engine's threads, of pictures and of the window."""
         self._engine = None
+        for shown in (self._pictures, self._window):
+            if shown is not None:
+                shown.close()
 
     # --- the rest --------------------------------------------------------------------------------------------------
 

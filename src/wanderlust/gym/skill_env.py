@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
@@ -36,6 +37,7 @@ class SkillVectorEnv(OptionVectorEnv):
         hold: int = 25,
         threads: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
     ) -> None:
         """Begin with `reset`.
 
@@ -47,7 +49,12 @@ class SkillVectorEnv(OptionVectorEnv):
             hold: control steps that a skill acts before the next action.
             threads: how many threads step the bodies; all cores if not given. Results do not depend on it.
             autoreset_mode: as in `wanderlust.make_vec`.
+            render_mode: as in `wanderlust.make_vec`; a picture shows where a skill has led.
         """
+        if not hasattr(skills, "spec"):
+            raise UserError(f"skills is {skills!r}; it must be what wanderlust.load gives")
+        how: Any = {"hold": hold, "threads": threads, "autoreset_mode": autoreset_mode, "render_mode": render_mode}
+        EzPickle.__init__(self, skills, task, num_envs, **how)
         made, world = _task_and_world(skills, task)
         if skills.spec.name != made.env:
             raise UserError(f"{made.name} is a task of {made.env!r}; these skills are of {skills.spec.name!r}")
@@ -57,7 +64,7 @@ class SkillVectorEnv(OptionVectorEnv):
         action: Space[Any] = Discrete(skills.skill_dim)
         if not skills.discrete:
             action = Box(-LARGEST_SKILL, LARGEST_SKILL, (skills.skill_dim,), np.float32)
-        super().__init__(made, world, num_envs, threads, autoreset_mode, action, hold)
+        super().__init__(made, world, num_envs, threads, autoreset_mode, action, hold, render_mode)
 
     def _step_worlds(self, actions: NDArray[Any], waiting: NDArray[np.bool_]) -> VectorStep:
         if self._skills.discrete:
@@ -77,9 +84,13 @@ class SkillVectorEnv(OptionVectorEnv):
 class SkillEnv(SingleTaskEnv):
     """One world of a task whose actions are skills; `SkillVectorEnv` says what they are."""
 
-    def __init__(self, skills: Skills, task: str | Task[Any] | World, hold: int = 25) -> None:
-        self.skills = skills
-        super().__init__(SkillVectorEnv(skills, task, 1, hold=hold, threads=1, autoreset_mode=AutoresetMode.DISABLED))
+    def __init__(
+        self, skills: Skills, task: str | Task[Any] | World, hold: int = 25, render_mode: str | None = None
+    ) -> None:
+        EzPickle.__init__(self, skills, task, hold, render_mode)
+        self.skills, mode = skills, AutoresetMode.DISABLED
+        worlds = SkillVectorEnv(skills, task, 1, hold=hold, threads=1, autoreset_mode=mode, render_mode=render_mode)
+        super().__init__(worlds)
 
 
 def _task_and_world(skills: Skills, task: str | Task[Any] | World) -> tuple[Task[Any], World]:

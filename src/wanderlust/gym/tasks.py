@@ -7,18 +7,24 @@ import gymnasium
 import jax
 import numpy as np
 from gymnasium.spaces import Space
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode
 from jaxtyping import Array, Bool, Float, Key
 from numpy.typing import NDArray
 
 from wanderlust.downstream import episodes
 from wanderlust.downstream.episodes import Episode, OptionState
-from wanderlust.downstream.tasks import Task, make_task
+from wanderlust.downstream.tasks import GoalTask, Task, make_task
 from wanderlust.envs import SelfStepping, World, WorldState, make_engine, make_world
 from wanderlust.errors import UserError
 from wanderlust.gym.base import EpisodicVectorEnv, VectorStep, check_counts
+from wanderlust.gym.rendering import MODES
 from wanderlust.registry import WORLDS
+from wanderlust.report.plots.colours import REACHED, rgb_of
+from wanderlust.report.video.canvas import Mark
 from wanderlust.train.autoreset import where_worlds
+
+GOAL_COLOUR = rgb_of(REACHED)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -65,18 +71,29 @@ class OptionVectorEnv(EpisodicVectorEnv):
         autoreset_mode: AutoresetMode | str,
         action: Space[Any] | None = None,
         hold: int = 1,
+        render_mode: str | None = None,
     ) -> None:
         who = type(self).__name__
         check_counts(who, num_envs=num_envs, hold=hold)
         self.task, self.hold = task, hold
         self._world = world = task.arrange(world)
-        super().__init__(who, world, num_envs, threads, autoreset_mode, action, task.entries)
+        super().__init__(who, world, num_envs, threads, autoreset_mode, action, task.entries, render_mode)
         self._obs: Any = None
         """What was last observed; never written to, so that it can be handed out."""
         self._episodes: Any = None
         """None before the first."""
         engine = make_engine(world, "auto" if isinstance(world, SelfStepping) else "c", threads)
         self._engine = jax.jit(engine.step) if engine.compiles else engine.step
+
+    def _physics(self) -> NDArray[np.float32]:
+        return np.asarray(self._episodes.body.physics)
+
+    def _marks(self) -> list[list[Mark]]:
+        if not isinstance(self.task, GoalTask):
+            return super()._marks()
+        goals = self._obs[:, self._world.spec.obs_dim :]
+        places = np.concatenate([goals, np.zeros((len(goals), max(0, 3 - goals.shape[1])))], axis=1)
+        return [[Mark(place, float(self.task.radius), GOAL_COLOUR)] for place in places[:, :3]]
 
     def _act(self, actions: NDArray[Any], obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
         """The actions of the worlds in step number `step` of an option, from the world's own observation."""
@@ -115,6 +132,7 @@ class TaskVectorEnv(OptionVectorEnv):
         *,
         threads: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
         **changes: float,
     ) -> None:
         """Begin with `reset`.
@@ -124,18 +142,24 @@ class TaskVectorEnv(OptionVectorEnv):
             num_envs: how many worlds.
             threads: how many threads step them; all cores if not given. Results do not depend on it.
             autoreset_mode: as in `wanderlust.make_vec`.
+            render_mode: ``"rgb_array"`` for a picture of every world, ``"human"`` for a window on the first one.
             changes: numbers of the task that shall differ from the paper's, such as ``radius=1.0``.
         """
+        how: Any = {"threads": threads, "autoreset_mode": autoreset_mode, "render_mode": render_mode}
+        EzPickle.__init__(self, task, num_envs, **how, **changes)
         made = make_task(task, **changes)
         world = make_world(WORLDS.get(made.env).configure(made.env))
-        super().__init__(made, world, num_envs, threads, autoreset_mode)
+        super().__init__(made, world, num_envs, threads, autoreset_mode, render_mode=render_mode)
 
 
-class SingleTaskEnv(gymnasium.Env[NDArray[np.float32], Any]):
+class SingleTaskEnv(gymnasium.Env[NDArray[np.float32], Any], EzPickle):
     """One world, as Gymnasium's other interface has it. ``reset(seed=s)`` begins as world 0 of the vector form does."""
 
+    metadata: dict[str, Any] = {"render_modes": list(MODES), "render_fps": 20}  # noqa: RUF012 - Gymnasium's own name
+
     def __init__(self, worlds: OptionVectorEnv) -> None:
-        self.metadata = {"render_modes": [], "render_fps": worlds.metadata["render_fps"]}
+        self.metadata = {name: worlds.metadata[name] for name in ("render_modes", "render_fps")}
+        self.render_mode = worlds.render_mode
         self.observation_space, self.action_space = worlds.single_observation_space, worlds.single_action_space
         self.task = worlds.task
         self._worlds = worlds
@@ -161,6 +185,11 @@ class SingleTaskEnv(gymnasium.Env[NDArray[np.float32], Any]):
         info = {name: values[0].item() for name, values in infos.items() if not name.startswith("_")}
         return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), info
 
+    def render(self) -> Any:
+        """A picture, if the render mode is ``"rgb_array"``."""
+        shown = self._worlds.render()
+        return None if shown is None else shown[0]
+
     def close(self) -> None:
         self._worlds.close()
 
@@ -168,5 +197,7 @@ class SingleTaskEnv(gymnasium.Env[NDArray[np.float32], Any]):
 class TaskEnv(SingleTaskEnv):
     """One world of a task; an action is the body's own. ``gymnasium.make("wanderlust/AntGoal-v0")`` makes one."""
 
-    def __init__(self, task: str, **changes: float) -> None:
-        super().__init__(TaskVectorEnv(task, 1, threads=1, autoreset_mode=AutoresetMode.DISABLED, **changes))
+    def __init__(self, task: str, *, render_mode: str | None = None, **changes: float) -> None:
+        EzPickle.__init__(self, task, render_mode=render_mode, **changes)
+        mode = AutoresetMode.DISABLED
+        super().__init__(TaskVectorEnv(task, 1, threads=1, autoreset_mode=mode, render_mode=render_mode, **changes))

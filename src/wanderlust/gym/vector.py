@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode
 from jaxtyping import Array, Key
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ class WorldVectorEnv(EpisodicVectorEnv):
         solver: Literal["newton", "stock"] | None = None,
         cone: Literal["stock", "elliptic"] | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
     ) -> None:
         """Begin with `reset`.
 
@@ -52,19 +54,31 @@ class WorldVectorEnv(EpisodicVectorEnv):
             cone: friction cones, the model file's (``"stock"``, if not given) or ``"elliptic"``.
             autoreset_mode: when a world whose episode has ended starts the next one, as Gymnasium defines it: in the
                 next step (the default, there and here), in the same step, or when it is reset.
+            render_mode: ``"rgb_array"`` for a picture of every world, ``"human"`` for a window on the first one.
         """
         if isinstance(env, str) and env not in WORLDS:
             raise _not_mujoco(env)
         own = WORLDS.get(env).configure(env) if isinstance(env, str) else getattr(env, "config", None)
         if not isinstance(own, EnvConfig):
             raise _not_mujoco(env)
+        EzPickle.__init__(
+            self,
+            env,
+            num_envs,
+            threads=threads,
+            episode_length=episode_length,
+            solver=solver,
+            cone=cone,
+            autoreset_mode=autoreset_mode,
+            render_mode=render_mode,
+        )
         asked = {"episode_length": episode_length, "solver": solver, "cone": cone}
         given = {name: value for name, value in asked.items() if value is not None}
         self.config = build(type(own), {**dataclasses.asdict(own), **given}, "make_vec")
         world = make_world(self.config)
         if not isinstance(world, MujocoWorld):
             raise _not_mujoco(env)
-        super().__init__("make_vec", world, num_envs, threads, autoreset_mode)
+        super().__init__("make_vec", world, num_envs, threads, autoreset_mode, render_mode=render_mode)
         self._engine = CEngine(world, threads)
         self._age = np.zeros(num_envs, np.int64)
         self._state: Any = None
@@ -92,6 +106,9 @@ class WorldVectorEnv(EpisodicVectorEnv):
                 terminated = np.asarray(self._ended(after)) & ~held
         truncated = stopped & ~(terminated | waiting)
         return VectorStep(self._observed(), np.zeros(self.num_envs), terminated, truncated, {})
+
+    def _physics(self) -> NDArray[np.float32]:
+        return np.asarray(self._state.physics)
 
     def _start(self, mask: NDArray[np.bool_], keys: Key[Array, " worlds"]) -> NDArray[np.float32]:
         self._age[mask] = 0

@@ -1,7 +1,7 @@
 """Gymnasium environments in a process of their own: a share of all worlds, stepped one after the other.
 
-`python -m wanderlust.outside.process FD` answers messages on an open file descriptor. `Share` also works in the calling
-process, for environments that only the user's own program knows.
+`python -m wanderlust.outside.process FD` answers messages on an open file descriptor. `EnvShare` also works in the
+calling process, for environments that only the user's own program knows.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ SKIP, STEP, BEGIN = 0, 1, 2
 """What is asked of a world: nothing, a step, or a new episode and its first step."""
 
 
-class Share:
+class EnvShare:
     """Some worlds. One that raises is closed and made anew; what it observed last stands for what it did not."""
 
     def __init__(self, name: str, kwargs: dict[str, Any], added: list[int]) -> None:
@@ -86,14 +86,14 @@ def receive(line: Connection) -> dict[str, Any]:
     return plain
 
 
-def answer(share: Share | None, message: dict[str, Any]) -> tuple[Share | None, dict[str, Any]]:
+def answer(share: EnvShare | None, message: dict[str, Any]) -> tuple[EnvShare | None, dict[str, Any]]:
     """Carry out one message: `examine`, `open` or `step`."""
     what = message.pop("do")
     try:
         if what == "examine":
             return share, examine(**message)
         if what == "open":
-            return Share(**message), {}
+            return EnvShare(**message), {}
         assert share is not None
         return share, share.step(**message)
     except UnregisteredError as error:

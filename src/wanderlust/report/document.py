@@ -52,9 +52,10 @@ def _one(one: Reported, folder: Path) -> Iterator[str]:
     yield html.header("Skill report", record.label, described(record), _meta(record))
     yield html.verdict(verdict_of(record))
     yield html.tiles(_tiles(record))
-    if film := film_of(record):
+    if films := films_of(record):
         yield html.heading("What it looks like")
-        yield html.film(film, "Some of the skills, each from the same start.")
+        for film, caption in films.items():
+            yield html.film(film, caption)
     yield html.heading("Figures")
     drawn = draw_all(record, folder / "0")
     for n, (path, caption) in enumerate(drawn.values(), 1):
@@ -107,8 +108,8 @@ def _several(runs: Sequence[Reported], folder: Path) -> Iterator[str]:
                 shown.append(html.figure(path, number, f"{one.label}. {caption}", alone=False))
         yield html.row(shown, min(len(records), 3))
     for one in records:
-        if film := film_of(one):
-            yield html.film(film, f"{one.label}: some of the skills, each from the same start.")
+        for film, caption in films_of(one).items():
+            yield html.film(film, f"{one.label}: {caption[0].lower()}{caption[1:]}")
     for each in runs:
         yield html.heading(each.record.label)
         yield html.paragraph(described(each.record) + ".")
@@ -259,10 +260,16 @@ def reproduction(record: RunRecord) -> list[tuple[str, str]]:
 # --- pictures -----------------------------------------------------------------------------------------------------
 
 
-def film_of(record: RunRecord) -> Path | None:
-    """The film of the skills, MP4 before GIF, if one was made."""
-    found = sorted((record.run.results / "video").glob("*.mp4")) or sorted((record.run.results / "video").glob("*.gif"))
-    return min(found, key=lambda path: (path.stem != "skills", path.name), default=None)
+def films_of(record: RunRecord) -> dict[Path, str]:
+    """The films that were made, with captions: of the skills, on the way to goals, of tasks; MP4 before GIF."""
+    results = record.run.results
+    own = [path for kind in ("mp4", "gif") if (path := results / "video" / f"skills.{kind}").is_file()][:1]
+    more = sorted(path for path in (results / "video").glob("*.mp4") if path.stem != "skills")[: 1 if own else 2]
+    found = dict.fromkeys([*own, *more], "Some of the skills, each from the same start.")
+    if (way := results / "reach" / "film.mp4").is_file():
+        found[way] = "On the way to goals that were never trained for."
+    tasks = sorted((results / "downstream").glob("*/film.mp4"))
+    return found | {path: f"The first episodes of {path.parent.name}." for path in tasks}
 
 
 def drawn_of(record: RunRecord) -> Drawn:

@@ -23,7 +23,7 @@ def facts_of(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str
     """What a card says, as far as the run's own files say it."""
     config = run.config
     made_by = run.provenance()
-    last: dict[str, Any] = ([row for row in run.metrics() if row["epoch"] <= epoch] or [{}])[-1]
+    counts = run.counts(epoch)
     per_seed = {measure: evaluation["metrics"][measure]["per_seed"] for measure in ON_CARD}
     skills = f"{config.skills.size}{'-D' if config.skills.kind == 'continuous' else ' discrete'} skills"
     changing = f", another every {config.schedule.hold} steps in training" if config.schedule.hold else ""
@@ -44,8 +44,8 @@ def facts_of(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str
         "env_steps": int(evaluation["env_steps"]),
         "engine": config.engine,
         "precision": config.precision,
-        "train_seconds": last.get("train_seconds"),
-        "seconds": last.get("seconds"),
+        "train_seconds": counts.train_seconds if counts else None,
+        "seconds": counts.seconds if counts else None,
         "command": without_folders(made_by.get("command") or ""),
         "note": note,
         "resumed": len(made_by.get("resumed") or []),

@@ -12,6 +12,7 @@ from wanderlust.methods.views import with_position
 from wanderlust.rl.sac import frozen
 from wanderlust.runs import zoo
 from wanderlust.runs.run import Run
+from wanderlust.train import memory
 
 
 class Learned(NamedTuple):
@@ -32,6 +33,7 @@ def load_learner(run: Run, parts: train.Setup) -> tuple[int, Learned]:
 
 def load_stored(run: Run, parts: train.Setup) -> tuple[int, list[dict[str, Any]]]:
     """The epoch, and what use needs of each seed: of the newest checkpoint nothing else is read."""
+    memory.check_use(parts)
     if run.entry:
         one = jax.eval_shape(lambda: train.init_seed(parts, jax.random.key(0))).learner
         epoch, stored = zoo.read_skills(run, needed(parts, one))

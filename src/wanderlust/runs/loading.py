@@ -7,17 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wanderlust import train
 from wanderlust.envs import World
+from wanderlust.envs.devices import refuse_fork
 from wanderlust.envs.spec import EnvSpec
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, is_count
 from wanderlust.methods.skills import spread
-from wanderlust.runs.learned import Learned, choose_skill, load_learner, of_seed, represent
+from wanderlust.runs.learned import Learned, choose_skill, load_learner, needed, of_seed, represent, restored
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import open_run
+
+MOST_NUMBERS = 2**26
+"""That `sample` draws at once."""
 
 
 class Skills:
@@ -28,6 +33,7 @@ class Skills:
     """
 
     def __init__(self, parts: train.Setup, learned: Learned) -> None:
+        refuse_fork()
         self._parts = parts
         self._learned = learned
         self._act, self._decide, self._follow = (
@@ -36,6 +42,15 @@ class Skills:
         self._phi = jax.jit(partial(represent, parts))
         self._towards = jax.jit(partial(choose_skill, parts))
         self._nearest = jax.jit(jax.vmap(parts.skills.nearest))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For processes that are handed skills: the configuration, and what was learned."""
+        return {"config": self._parts.config, "learned": jax.device_get(jax.tree.leaves(self._learned))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        parts = train.assemble(state["config"])
+        form = jax.eval_shape(lambda: restored(parts, needed(parts, train.init_seed(parts, jax.random.key(0)).learner)))
+        Skills.__init__(self, parts, jax.tree.unflatten(jax.tree.structure(form), map(jnp.asarray, state["learned"])))
 
     @property
     def spec(self) -> EnvSpec:
@@ -59,9 +74,10 @@ class Skills:
 
     def sample(self, n: int, seed: int = 0) -> NDArray[np.float32]:
         """Draw `n` skills from the prior: [n, skill_dim]; one-hot rows for discrete skills."""
-        if n < 1:
-            raise UserError(f"cannot sample {n} skills; ask for at least 1")
-        return np.asarray(jax.vmap(self._parts.skills.sample)(jax.random.split(jax.random.key(seed), n)))
+        most = MOST_NUMBERS // self.skill_dim
+        if not is_count(n) or not 1 <= n <= most:
+            raise UserError(f"cannot sample {n!r} skills; ask for a whole number from 1 to {most:,}")
+        return np.asarray(jax.vmap(self._parts.skills.sample)(jax.random.split(jax.random.key(_seed(seed)), n)))
 
     def spread(self, n: int = 9, seed: int = 0) -> NDArray[np.float32]:
         """Skills to show: all discrete ones; else `n` directions all around, or of random skills the most different."""
@@ -78,7 +94,7 @@ class Skills:
 
         A high-level policy sets a new subgoal at every call; to keep it, use `decide` and `follow`.
         """
-        key = None if seed is None else jax.random.key(seed)
+        key = None if seed is None else jax.random.key(_seed(seed))
         return self._each(lambda obs: self._act(self._learned.policy, obs, self._skill(z, len(obs)), key), obs)
 
     @property
@@ -120,6 +136,7 @@ class Skills:
 
     def _skill(self, z: ArrayLike, count: int) -> NDArray[np.float32]:
         """A skill vector per row. A whole number names a discrete skill."""
+        refuse_fork()
         array = np.asarray(z)
         if self.discrete and np.issubdtype(array.dtype, np.integer) and array.ndim == 0:
             if not 0 <= array < self.skill_dim:
@@ -133,16 +150,35 @@ def load(run: Run | Path | str, seed: int = 0) -> Skills:
 
     `seed` counts from 0 within the run; a zoo entry has one.
     """
+    refuse_fork()
+    if not isinstance(run, Run | Path | str):
+        raise UserError(f"run is {run!r}; it must be a run, the folder of one, or the name of a zoo entry")
     opened = run if isinstance(run, Run) else open_run(run)
     opened.check_seed(seed)
     parts = train.assemble(dataclasses.replace(opened.config, engine="auto"))  # nothing is stepped here
     return Skills(parts, of_seed(load_learner(opened, parts)[1], seed))
 
 
+def _seed(seed: Any) -> int:
+    if not is_count(seed) or not 0 <= seed < 2**31:
+        raise UserError(f"seed is {seed!r}; it must be a whole number in [0, 2^31)")
+    return int(seed)
+
+
 def _checked(x: ArrayLike, size: int, name: str) -> NDArray[np.float32]:
-    array = np.asarray(x, np.float32)
+    try:
+        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite there, and refused
+            given = np.asarray(x)
+            array = given.astype(np.float32) if given.dtype.kind in "biuf" else None
+    except (TypeError, ValueError):  # rows of different lengths
+        array = None
+    if array is None:
+        raise UserError(f"{name} is no array of numbers; it must have the shape ({size},) or (n, {size})")
     if array.ndim not in (1, 2) or array.shape[-1] != size:
         raise UserError(f"{name} has shape {array.shape}; it must be ({size},) or (n, {size})")
+    if not np.isfinite(array).all():
+        where = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise UserError(f"{name}{where} is {given[tuple(where)]}; it must be a finite number")
     return array
 
 

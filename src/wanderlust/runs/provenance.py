@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from wanderlust.config import RunConfig
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, notice
 from wanderlust.runs.files import read_object
 
 PHYSICS = ("mujoco", "mujoco-mjx", "warp-lang", "gymnasium")
@@ -52,12 +52,15 @@ LONGEST_LINE = 100
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
-    """What provenance.json says of how a run was made, checked; nothing if there is no such file."""
+    """What provenance.json says of how a run was made, checked; nothing if it is not there, or damaged: it says so."""
+    if not os.path.lexists(path):
+        return {}
     try:
-        found = read_object(path, "the run's provenance") if path.exists() else {}
+        found = read_object(path, "the run's provenance")
         _check_entries(found, path, LONGEST_LINE)
     except UserError as error:
-        raise UserError(f"{error}; delete it to go on without it") from None
+        notice(f"{error}; how the run was made is not known")
+        return {}
     return found
 
 

@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 
 from wanderlust import train
+from wanderlust.config import to_json
 from wanderlust.errors import UserError
 from wanderlust.runs.checkpoints import FORMAT, write_tree
-from wanderlust.runs.files import staging
+from wanderlust.runs.folders import staging
 from wanderlust.runs.learned import load_stored
 from wanderlust.runs.publish import halved, visited_positions
 from wanderlust.runs.run import Run, write_config
@@ -51,7 +52,9 @@ def prune(run: Run, out: Path) -> dict[str, Any]:
     with staging(out, out.parent) as folder:
         pruned = Run(folder, run.config)
         path = folder / "checkpoints" / f"epoch-{epoch:08d}.safetensors"
-        write_tree(path, {"learner": weights}, {"format": FORMAT, "epoch": str(epoch), "pruned": "yes"})
+        counts = run.counts(epoch)
+        about = {"format": FORMAT, "epoch": str(epoch), "pruned": "yes", "config": to_json(run.config)}
+        write_tree(path, {"learner": weights}, about | ({"counts": counts.to_text()} if counts else {}))
         write_config(folder, run.config)
         for name in KEPT:
             if (run.path / name).is_file():

@@ -22,8 +22,10 @@ from wanderlust.methods.skills import make_skills
 from wanderlust.report import plots
 from wanderlust.runs.card import ON_CARD, PROBES, best_seed, facts_of, render
 from wanderlust.runs.checkpoints import write_tree
-from wanderlust.runs.files import ArrayFile, put_in_place, read_object, staging, write_atomic, write_json
+from wanderlust.runs.files import write_atomic, write_json
+from wanderlust.runs.folders import put_in_place, staging
 from wanderlust.runs.learned import load_stored, of_seed, represent, restored
+from wanderlust.runs.measured import open_rollouts, read_evaluation
 from wanderlust.runs.run import Run, write_config
 from wanderlust.runs.zoo import FORMAT, NAME, zoo_folder
 
@@ -87,26 +89,26 @@ def _evaluation(run: Run) -> dict[str, Any]:
     advice = f"run `wanderlust evaluate {shlex.quote(str(run.path))}` first"
     if not path.is_file():
         raise UserError(f"{run.path} has not been evaluated; {advice}")
-    found = read_object(path, "the run's evaluation")
+    found = read_evaluation(run.evaluation)
     if newest and found.get("epoch") != newest:
         raise UserError(f"{path} is of epoch {found.get('epoch')}, the newest checkpoint of {newest}; {advice}")
-    metrics = found.get("metrics")
+    metrics = found["metrics"]
     for measure in ON_CARD:
-        try:
-            values = [float(x) for x in metrics[measure]["per_seed"]]  # type: ignore[index]
-        except (KeyError, TypeError, ValueError):
-            values = []
-        if len(values) != run.config.seeds:
+        values = metrics.get(measure, {}).get("per_seed", [])
+        if len(values) != run.config.seeds or None in values:
             raise UserError(f"{path} does not say {measure} of every seed; {advice}")
     return found
 
 
 def visited_positions(run: Run) -> NDArray[np.floating]:
     """Where the skills of every seed have been in the evaluation."""
-    rollouts = ArrayFile(run.evaluation / "rollouts.safetensors")
-    position = rollouts.read("position")
-    if len(position) != run.config.seeds:
-        raise UserError(f"{rollouts.path} is of {len(position)} seeds; run `wanderlust evaluate` on the run again")
+    position = open_rollouts(run.evaluation, run.config.seeds).read("position")
+    dims = len(make_world(run.config.env).spec.groups["position"])
+    if position.shape[-1] != dims or position.dtype.kind != "f" or not np.isfinite(position).all():
+        raise UserError(
+            f"{run.evaluation / 'rollouts.safetensors'} does not say where skills have been; run `wanderlust evaluate` "
+            "on the run again"
+        )
     return position
 
 

@@ -17,15 +17,27 @@ import contextlib
 import dataclasses
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wanderlust.config import RunConfig, from_json, to_json
+from wanderlust.config import RunConfig, flat, from_json, to_json
 from wanderlust.envs import make_world
-from wanderlust.errors import UserError
-from wanderlust.runs.checkpoints import FORMAT, check_checkpoint, read_tree, write_tree
-from wanderlust.runs.files import ArrayFile, append_line, read_rows, read_text, staging, write_atomic, write_json
+from wanderlust.errors import DamagedError, UserError, is_count, notice, require
+from wanderlust.runs import metrics
+from wanderlust.runs.checkpoints import (
+    FORMAT,
+    MisfitError,
+    check_checkpoint,
+    file_name,
+    find_checkpoints,
+    read_tree,
+    write_tree,
+)
+from wanderlust.runs.files import ArrayFile, append_line, is_folder, read_text, write_atomic, write_json
+from wanderlust.runs.folders import refuse_links, set_aside, staging
+from wanderlust.runs.metrics import Counts
 from wanderlust.runs.provenance import provenance, read_provenance
 from wanderlust.runs.writer import Writer, hold
 
@@ -77,9 +89,11 @@ class Run:
     @staticmethod
     def open(path: Path | str) -> "Run":
         """Read the folder of a run."""
+        require(isinstance(path, str | Path), f"a run is the path of a folder, not {path!r}")
         path = Path(path)
-        if not path.is_dir():
+        if not is_folder(path):
             raise UserError(f"there is no run folder {path}; `wanderlust discover` makes one and says where")
+        refuse_links(path)
         return Run(path, read_config(path / "config.json", "the run's configuration"))
 
     def __str__(self) -> str:
@@ -123,27 +137,34 @@ class Run:
 
     def check_seed(self, seed: int) -> None:
         """Refuse a seed that is not there."""
-        if not 0 <= seed < self.config.seeds:
-            raise UserError(f"{self} has no seed {seed}; it has {self.config.seeds}, counted from 0")
+        if not is_count(seed) or not 0 <= seed < self.config.seeds:
+            raise UserError(f"{self} has no seed {seed!r}; it has {self.config.seeds}, counted from 0")
 
     # --- metrics and provenance --------------------------------------------------------------------------------
 
-    def log(self, row: Mapping[str, Any]) -> None:
-        """Append a line to metrics.jsonl."""
+    def log(self, row: Mapping[str, Any], sync: bool = False) -> None:
+        """Append a line to metrics.jsonl; `sync` has the disk keep it before this returns."""
         self.check_ours()
-        append_line(self.path / "metrics.jsonl", json.dumps(row))
+        append_line(self.path / "metrics.jsonl", json.dumps(row), sync)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Every whole line of metrics.jsonl; a line cut short by a kill is left out. A zoo entry has none."""
-        rows = [] if self.entry else read_rows(self.path / "metrics.jsonl")
-        return [row for row in rows if isinstance(row.get("epoch"), int)]
+        return [] if self.entry else metrics.read_metrics(self.path / "metrics.jsonl")
 
     def rewind(self, epoch: int) -> None:
         """Forget the metrics of epochs after `epoch`: they will be trained, and written, again."""
         self.check_ours()
-        kept = [json.dumps(row) for row in self.metrics() if row["epoch"] <= epoch]
-        if kept or (self.path / "metrics.jsonl").exists():
-            write_atomic(self.path / "metrics.jsonl", "".join(f"{line}\n" for line in kept))
+        metrics.rewind(self.path / "metrics.jsonl", epoch)
+
+    def counts(self, epoch: int) -> Counts | None:
+        """What it took to come to an epoch, as its checkpoint says or its line of metrics; None if neither does."""
+        if self.entry:
+            return None
+        if path := self.checkpoints().get(epoch):
+            with contextlib.suppress(DamagedError):
+                if (counts := Counts.of_text(ArrayFile(path).about.get("counts", ""))) is not None:
+                    return counts
+        return next((Counts.of(row) for row in reversed(self.metrics()) if row["epoch"] == epoch), None)
 
     def provenance(self) -> dict[str, Any]:
         """What provenance.json says of how the run was made; nothing if it is not there. A zoo entry has none."""
@@ -153,57 +174,89 @@ class Run:
         """Note in the provenance that the run is resumed, and where."""
         self.check_ours()
         facts = self.provenance()
+        if not facts:
+            set_aside(self.path / "provenance.json")
         facts["resumed"] = [*(facts.get("resumed") or []), provenance(self.config)]
         write_json(self.path / "provenance.json", facts)
 
     def began_with(self, other: "Run", epoch: int) -> None:
         """Note in the provenance what another run had learned when this one began with it."""
-        theirs, last = other.provenance(), next((r for r in other.metrics() if r["epoch"] == epoch), {})
+        theirs, counts = other.provenance(), other.counts(epoch)
         facts = {name: theirs.get(name) for name in ("command", "commit", "began_with")}
         facts["command"] = other.entry or facts["command"]
-        facts |= {"epoch": epoch, "env_steps": last.get("env_steps")}
+        facts |= {"epoch": epoch, "env_steps": counts.env_steps if counts else None}
         write_json(self.path / "provenance.json", {**self.provenance(), "began_with": facts})
 
     # --- checkpoints -------------------------------------------------------------------------------------------
 
     def checkpoints(self) -> dict[int, Path]:
         """The checkpoints there are, by epoch, oldest first."""
-        paths = (self.path / "checkpoints").glob("epoch-*.safetensors")
-        found = {path.stem.removeprefix("epoch-"): path for path in paths}
-        return dict(sorted((int(digits), path) for digits, path in found.items() if digits.isdecimal()))
+        return find_checkpoints(self.path / "checkpoints")
 
-    def save(self, epoch: int, state: Any) -> Path:
+    def save(self, epoch: int, state: Any, counts: Counts | None = None) -> Path:
         """Write the whole training state and drop all but the newest checkpoints."""
         self.check_ours()
-        path = self.path / "checkpoints" / f"epoch-{epoch:08d}.safetensors"
-        write_tree(path, state, {"format": FORMAT, "epoch": str(epoch)})
+        path = self.path / "checkpoints" / file_name(epoch)
+        about = {"format": FORMAT, "epoch": str(epoch), "config": to_json(self.config)}
+        write_tree(path, state, about | ({"counts": counts.to_text()} if counts else {}))
         for old in list(self.checkpoints().values())[:-KEEP]:
             old.unlink()
         return path
 
+    def drop_damaged(self, epoch: int) -> None:
+        """Set aside the checkpoints after `epoch`, which `load` could not read: training writes them anew."""
+        self.check_ours()
+        for newer in (path for found, path in self.checkpoints().items() if found > epoch):
+            set_aside(newer)
+
     def load(
         self, skeleton: Any, part: str = "", own: bool = True, only: Callable[[Any], Any] | None = None
     ) -> tuple[int, Any]:
-        """Read the newest checkpoint into the form of `skeleton`.
+        """Read the newest checkpoint into the form of `skeleton`; if it is damaged, the one before, and say so.
 
         `skeleton` is the state, or the subtree called `part` of it, as `jax.eval_shape` gives it; `only` picks what is
-        read of that. Nothing is allocated before names and shapes are known to fit. Unless it is the run's `own`, one
-        that does not fit is no sign of damage. A pruned checkpoint has no more than `only` picks.
+        read of that. Nothing is allocated before names and shapes are known to fit. Unless it is the run's `own`, its
+        config.json has no part in it if one does not fit. A pruned checkpoint has no more than `only` picks.
         """
         found = self.checkpoints()
         if not found:
             raise UserError(
-                f"{self.path} has no checkpoint yet; train it with `wanderlust discover --resume {self.path}`"
+                f"{self.path} has no checkpoint yet; train it with `wanderlust discover --resume "
+                f"{shlex.quote(str(self.path))}`"
             )
-        *earlier, epoch = found
+        damage: list[DamagedError] = []
+        for epoch in reversed(found):
+            try:
+                read = self._read(found[epoch], epoch, skeleton, part, only)
+            except DamagedError as error:
+                damage.append(error)
+            except MisfitError as error:
+                raise UserError(f"{error}{self._difference(found[epoch]) if own else ''}") from None
+            else:
+                if damage:
+                    notice(f"{damage[0]}; the checkpoint before it is used, of epoch {epoch}")
+                return epoch, read
+        others = "; no other checkpoint is there" if len(found) == 1 else "; none before it is whole either"
+        raise DamagedError(f"{damage[0]}{others}")
+
+    def _read(self, path: Path, epoch: int, skeleton: Any, part: str, only: Callable[[Any], Any] | None) -> Any:
+        file = ArrayFile(path)
+        check_checkpoint(file, epoch)
+        if "pruned" not in file.about:
+            return read_tree(file, skeleton, part, only)
+        if only is None:
+            raise UserError(f"{self.path} was pruned: it has what use needs, and cannot be trained any further")
+        return read_tree(file, only(skeleton), part, compact=True)
+
+    def _difference(self, path: Path) -> str:
+        """What config.json says otherwise than when a checkpoint was written, and how to put that right."""
+        where = self.path / "config.json"
         try:
-            file = ArrayFile(found[epoch])
-            check_checkpoint(file, epoch)
-            if "pruned" not in file.about:
-                return epoch, read_tree(file, skeleton, part, only)
-            if only is None:
-                raise UserError(f"{self.path} was pruned: it has what use needs, and cannot be trained any further")
-            return epoch, read_tree(file, only(skeleton), part, compact=True)
-        except UserError as error:
-            hint = f"; delete it to go on from epoch {earlier[-1]}" if earlier and own else ""
-            raise UserError(f"{error}{hint}") from None
+            then = flat(dataclasses.asdict(from_json(RunConfig, ArrayFile(path).about["config"], str(path))))
+        except (KeyError, UserError):
+            return f"; {where} was changed, or is another run's: put back the one it was trained with"
+        now = flat(dataclasses.asdict(self.config))
+        changed = [name for name in then if name not in ("engine", "driver") and now.get(name) != then[name]]
+        said = ", ".join(f"{name} {json.dumps(then[name])} and not {json.dumps(now.get(name))}" for name in changed[:5])
+        more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+        return f"; it was trained with {said}{more}: put that back in {where}" if changed else ""

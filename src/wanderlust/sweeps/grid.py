@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.console import Console
 
@@ -20,6 +20,7 @@ from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.methods import make_method
 from wanderlust.methods.skills import make_skills
 from wanderlust.runs.files import check_writable, read_text, write_json
+from wanderlust.runs.metrics import Counts
 from wanderlust.runs.provenance import provenance
 from wanderlust.runs.run import Run
 from wanderlust.sweeps import sweep
@@ -69,18 +70,18 @@ class Row:
         run = self.run(folder) or stages.start(self.config, folder)
         train_to_end(run, quiet)
         every = stages.runs(run)
-        lasts = [one.metrics()[-1] for one in every]
+        counts = [one.counts(max(one.checkpoints())) or Counts() for one in every]
         evaluation = evaluate(run, episodes, engine=run.config.engine)
-        before = sum(int(last["env_steps"]) for last in lasts[:-1])
+        before = sum(count.env_steps for count in counts[:-1])
         updates = sum(one.config.schedule.epochs * one.config.schedule.sac_steps for one in every)
-        trained: list[Any] = [last.get("train_seconds") for last in lasts]
+        trained = [count.train_seconds for count in counts]
         return {
             "epochs": sum(one.config.schedule.epochs for one in every),
             "env_steps_per_seed": before + evaluation["env_steps"],
             "updates_per_seed": {"sac": updates, "phi": sum(_phi_updates(one.config) for one in every)},
-            "training_seconds": sum(last["seconds"] for last in lasts),
+            "training_seconds": sum(count.seconds for count in counts),
             # of all seeds together, physics included; compilation is not
-            "training_seconds_per_1000_updates": None if None in trained else 1000 * sum(trained) / updates,
+            "training_seconds_per_1000_updates": 1000 * sum(trained) / updates,
             "trained_at_commit": run.provenance().get("commit"),
             "measured": measured_where(run.config),
             "metrics": evaluation["metrics"],
@@ -199,7 +200,7 @@ def _results_so_far(study: Study, shared: RunConfig, config: Facts) -> Facts:
             markdown(study, results, rows, {})
     except (ValueError, TypeError, KeyError, AttributeError):
         raise UserError(
-            f"{path} is damaged: it is no table of `reproduce {study.item}`; delete it to start anew"
+            f"{path} is damaged: it is no table of `reproduce {study.item}`; move it away to start anew"
         ) from None
     ours = flat(config)
     _refuse_other(f"{path} was made", dict.fromkeys(theirs) | ours, theirs)
@@ -211,8 +212,8 @@ def _refuse_other(what: str, ours: Facts, theirs: Facts) -> None:
     for key, value in ours.items():
         if theirs.get(key) != value:
             raise UserError(
-                f"{what} with {key} {theirs.get(key)}, not {value}; choose another --out folder, or delete it to "
-                "start anew"
+                f"{what} with {key} {theirs.get(key)}, not {value}; choose another --out folder, or move it "
+                "away to start anew"
             )
 
 

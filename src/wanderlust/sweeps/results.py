@@ -12,6 +12,7 @@ from wanderlust.runs.files import read_object, write_atomic, write_json
 from wanderlust.runs.provenance import provenance
 from wanderlust.runs.run import Run
 from wanderlust.sweeps.attempt import BUDGET, FINISHED
+from wanderlust.sweeps.figures import COVERAGES, draw_bars, seeds_in_words
 from wanderlust.sweeps.plan import Cell, Plan
 from wanderlust.sweeps.sweep import Entry
 
@@ -44,7 +45,27 @@ def write_results(plan: Plan, entries: Sequence[Entry]) -> tuple[str, tuple[Path
     text = _markdown(result, plan)
     write_json(files[0], result)
     write_atomic(files[1], text)
-    return text, files
+    return text, (*files, *_figures(plan, rows))
+
+
+def _figures(plan: Plan, rows: Mapping[Cell, Mapping[str, Any]]) -> list[Path]:
+    """Bins covered by the rows of each world, with a dot for every seed."""
+    paths = []
+    for world in dict.fromkeys(cell.world for cell in rows):
+        mine = {str(Cell("", *cell[1:])).strip(): row for cell, row in rows.items() if cell.world == world}
+        steps = sorted({one for row in mine.values() for one in row["env_steps"]})
+        given = f"{steps[0]:,}" + (f" to {steps[-1]:,}" if len(steps) > 1 else "") + " environment steps per seed"
+        most = max((row["seeds"] for row in mine.values()), key=len)
+        picture = draw_bars(
+            {name: row["metrics"] for name, row in mine.items()},
+            COVERAGES,
+            f"bins covered by {plan.episodes} random skills",
+            f"{world}, {seeds_in_words(most)}",
+            given,
+        )
+        paths.append(plan.out / f"results_{world.rpartition(':')[2].lower()}.png")
+        write_atomic(paths[-1], picture.png)
+    return paths
 
 
 def _unfinished(entry: Entry) -> dict[str, Any]:

@@ -75,10 +75,16 @@ def table(entries: Sequence[Entry], plan: Plan, rows: int | None = None) -> Tabl
         clock = "" if not seconds else str(datetime.timedelta(seconds=round(seconds)))
         steps = f"{now.env_steps:,}" if now.env_steps else ""
         covers = f"{now.coverage:.0f}" if now.coverage == now.coverage else ""
-        epoch = f"{now.logged:,}/{now.epochs:,}" if now.logged else ""
         state = WORDS.get(entry.state, entry.state)
-        made.add_row(entry.item.name, state, epoch, steps, covers, clock, entry.why, style=STYLES.get(entry.state))
+        made.add_row(
+            entry.item.name, state, _epoch(entry), steps, covers, clock, entry.why, style=STYLES.get(entry.state)
+        )
     return made
+
+
+def _epoch(entry: Entry) -> str:
+    now = entry.standing
+    return f"{now.logged:,}/{now.epochs:,}" if now.logged else ""
 
 
 def summary(entries: Sequence[Entry], plan: Plan, places: int) -> str:
@@ -90,6 +96,6 @@ def summary(entries: Sequence[Entry], plan: Plan, places: int) -> str:
     line = f"{runs}: {', '.join(parts)}" + (f"; left: {estimate(entries, plan, places)}" if going else "")
     running = [entry for entry in entries if entry.state == RUNNING]
     if running and len(running) <= 4:
-        now = (f"{one.item.name} epoch {one.standing.logged:,}/{one.standing.epochs:,}" for one in running)
-        line += f"; running: {', '.join(now)}"
+        now = (f"{one.item.name} {_epoch(one) or 'starts'}" for one in running)
+        line += f"; epochs: {', '.join(now)}"
     return line

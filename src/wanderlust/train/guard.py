@@ -1,8 +1,12 @@
 """NaN guard: a run that went wrong stops, and keeps its last good checkpoint."""
 
 import shlex
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool
 
 from wanderlust import train
 from wanderlust.errors import UserError
@@ -12,13 +16,14 @@ from wanderlust.train.autoreset import Diverged
 
 
 def stop_if_broken(
-    run: Run, parts: train.Setup, epoch: int, diverged: Diverged, values: dict[str, list[float]]
+    run: Run, parts: train.Setup, epoch: int, state: train.TrainState, values: dict[str, list[float]]
 ) -> None:
     """A run that went wrong must not overwrite its last good checkpoint.
 
     An overflow comes last, and is added to whatever else there is: a body that breaks down is thrown into more contacts
     and limits than there is room for, so the overflow alone would hide the state to look at.
     """
+    diverged: Diverged = state.diverged
     overflow = parts.engine.overflow()
     also = f"; {overflow}" if overflow else ""
     sane = np.isfinite(diverged.action).all(axis=1)  # a policy that has diverged is none of the engine's business
@@ -41,13 +46,35 @@ def stop_if_broken(
             f"{also} ({_kept(run)})"
         )
     bad = [name for name, v in values.items() if not np.all(np.isfinite(v))] + ["actions"] * (not sane.all())
+    bad += not_finite(state.learner)
     if bad:
+        named = ", ".join(bad[:NAMED]) + (f" and {len(bad) - NAMED} more" if len(bad) > NAMED else "")
         raise UserError(
-            f"training diverged before epoch {epoch}: {', '.join(bad)} not finite; smaller learning rates may help"
+            f"training diverged before epoch {epoch}: {named} not finite; smaller learning rates may help"
             f"{also} ({_kept(run)})"
         )
     if overflow:
         raise UserError(f"before epoch {epoch} {overflow} ({_kept(run)})")
+
+
+NAMED = 6
+"""Things that a message names."""
+
+
+def not_finite(learner: Any) -> list[str]:
+    """The arrays of a learner that hold a number which is none: these would be saved, and give no actions."""
+    named = [
+        (jax.tree_util.keystr(place, simple=True, separator="/"), leaf)
+        for place, leaf in jax.tree_util.tree_leaves_with_path(learner)
+        if jnp.issubdtype(leaf.dtype, jnp.inexact)
+    ]
+    found = np.asarray(_all_finite([leaf for _, leaf in named]))
+    return [name for (name, _), finite in zip(named, found, strict=True) if not finite]
+
+
+@jax.jit
+def _all_finite(arrays: list[Array]) -> Bool[Array, " arrays"]:
+    return jnp.stack([jnp.isfinite(array).all() for array in arrays])
 
 
 def _kept(run: Run) -> str:

@@ -1,14 +1,12 @@
 """One run from its folder to its evaluation: train in chunks, log, save, stop cleanly, go on."""
 
 import dataclasses
-import os
-import signal
+import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import jax
@@ -19,13 +17,15 @@ from wanderlust.config import EngineName, EnvConfig, RunConfig
 from wanderlust.envs import choose_engine, devices, make_world
 from wanderlust.envs.engines.warp import WarpEngine
 from wanderlust.envs.mjcf import muted
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, notice
 from wanderlust.evaluation.metrics import coverage, summarise
 from wanderlust.report.progress import Progress, progress
+from wanderlust.runs.metrics import Counts
 from wanderlust.runs.run import Run
 from wanderlust.train import memory
 from wanderlust.train.guard import stop_if_broken
 from wanderlust.train.state import fresh_episodes, restore
+from wanderlust.train.stopping import Stop, stop_signals
 
 PROBE_EPISODES = 200
 """Random-skill episodes behind the coverage in metrics.jsonl."""
@@ -43,40 +43,41 @@ class Outcome:
 
 
 def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:
-    """Train a run from its last checkpoint until it is finished, its budget is spent or Ctrl-C is pressed.
+    """Train a run from its last checkpoint until it is finished, its budget is spent or somebody stops it.
 
     It stops only between chunks of `log_every` epochs, so that a run that was stopped and one that was not compute
-    the same thing; whatever the reason, a checkpoint is left behind.
+    the same thing; whatever the reason, a checkpoint is left behind. Before the first chunk it stops at once.
     """
-    with run.lock() as held, ctrl_c() as pressed, muted():
-        return _train(held, budget_seconds, pressed, quiet)
+    with run.lock() as held, stop_signals() as stop, muted():
+        return _train(held, budget_seconds, stop, quiet)
 
 
-def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], quiet: bool) -> Outcome:
+def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool) -> Outcome:
     began, total = time.monotonic(), run.config.schedule.epochs
+    stop.at_once = True
     parts = _assemble(run.config)
     config = parts.config
     run = dataclasses.replace(run, config=config)
     epoch, state = last_state(run, parts)
+    before = _counts(run, epoch)
+    run.drop_damaged(epoch)
     run.rewind(epoch)
     if epoch >= total:
         return Outcome(epoch, "finished")
     if epoch > 0:
         run.resumed()
-    rows = run.metrics()
-    last = rows[-1] if rows else {}
-    # seconds before this command: in all, and in training alone, without compilation and looks at the skills
-    steps, spent, trained = (last.get(name, 0) for name in ("env_steps", "seconds", "train_seconds"))
+    steps, trained = before.env_steps, before.train_seconds
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
     spec = parts.world.spec
     looked = False
-    covered: list[int] = next((row["coverage"] for row in reversed(rows) if "coverage" in row), [])
+    covered: list[int] = next((row["coverage"] for row in reversed(run.metrics()) if "coverage" in row), [])
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
         if epoch > 0 and parts.engine.stateful:
             _say(line, "the environments begin fresh episodes: not to the bit what an uninterrupted run would compute")
         state = _prepare(line, parts, advance, state)
+        stop.at_once = False
         line.since = time.monotonic()
         while True:
             count = min(config.log_every - epoch % config.log_every, total - epoch)
@@ -85,10 +86,10 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
             seconds = time.monotonic() - chunk_began
             trained += seconds
             values = {name: np.asarray(v, float).tolist() for name, v in metrics.items()}
-            stop_if_broken(run, parts, epoch + count, state.diverged, values)
+            stop_if_broken(run, parts, epoch + count, state, values)
             epoch += count
             left = budget_seconds - (time.monotonic() - began) if budget_seconds is not None else None
-            reason = _reason(epoch == total, pressed(), left)
+            reason = _reason(epoch == total, stop(), left)
             looks = reason is not None or epoch % (config.log_every * config.look_every) == 0
             if looks:
                 what = f"rolling out {PROBE_EPISODES} random skills, and compiling that"
@@ -98,16 +99,17 @@ def _train(run: Run, budget_seconds: float | None, pressed: Callable[[], bool], 
                 parts.engine.check()
                 looked = True
             steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
+            now = Counts(steps, round(before.seconds + time.monotonic() - began, 3), round(trained, 3))
             row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if looks else {})}
             if parts.engine.stateful:
                 row["restarts"] = parts.engine.restarts
                 for text in parts.engine.news():
                     _say(line, text)
-            now = spent + time.monotonic() - began
-            run.log({**row, "train_seconds": round(trained, 3), "seconds": round(now, 3)})
+            saves = reason is not None or epoch % config.checkpoint_every == 0
+            run.log({**row, "train_seconds": now.train_seconds, "seconds": now.seconds}, sync=saves)
             _show(line, row, covered, count / max(seconds, 1e-9), left)
-            if reason is not None or epoch % config.checkpoint_every == 0:
-                run.save(epoch, train.to_save(state))
+            if saves:
+                run.save(epoch, train.to_save(state), now)
             if reason is not None:
                 return Outcome(epoch, reason)
 
@@ -135,10 +137,33 @@ def _assemble(config: RunConfig) -> train.Setup:
 def last_state(run: Run, parts: train.Setup) -> tuple[int, train.TrainState]:
     """The newest checkpoint of a run, and its epoch; without one, how training begins."""
     if not run.checkpoints():
+        refuse_to_begin_again(run, run.provenance().get("began_with") is not None)
         return 0, train.init(parts)
     epoch, saved = run.load(train.saved_form(parts))
     state = restore(parts, saved)
     return epoch, state._replace(worlds=fresh_episodes(parts, state.key)) if parts.engine.stateful else state
+
+
+def refuse_to_begin_again(run: Run, had_one: bool = False) -> None:
+    """A run whose checkpoints are gone does not begin at epoch 0 unasked: they may be on a disk that is not there."""
+    trained = max((row["epoch"] for row in run.metrics()), default=0)
+    if had_one or trained > run.config.checkpoint_every or (run.path / "evaluation" / "evaluation.json").exists():
+        raise UserError(
+            f"{run.path} has been trained to epoch {trained:,}, and there is no checkpoint in "
+            f"{run.path / 'checkpoints'}; bring them back, or train anew in another folder with `wanderlust discover "
+            f"--config {shlex.quote(str(run.path / 'config.json'))} --out NEW`"
+        )
+    if trained:
+        notice(f"{run.path} was stopped at epoch {trained:,}, before its first checkpoint: it begins at epoch 0")
+
+
+def _counts(run: Run, epoch: int) -> Counts:
+    """What it took to come to an epoch; what is planned for it if nothing says so any more."""
+    if (counts := run.counts(epoch)) is not None:
+        return counts
+    if epoch > 0:
+        notice(f"how many steps {run.path} took to epoch {epoch:,} is not known: they are counted as planned")
+    return Counts(epoch * run.config.schedule.collection)
 
 
 # --- what is said before training begins -----------------------------------------------------------------------------
@@ -193,30 +218,6 @@ def _show(
     if covered:
         facts += f"  coverage {summarise(list(map(float, covered))).mean:.0f}"
     line.update(row["epoch"], facts, left)
-
-
-@contextmanager
-def ctrl_c() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C asks to stop at the end of the chunk; the second stops at once."""
-    asked = False
-
-    def handler(signum: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-        words = "stopping at the end of this chunk of epochs; Ctrl-C again stops at once, back to the last checkpoint\n"
-        os.write(2, words.encode())  # a signal may come while something else is being printed
-
-    try:
-        before = signal.signal(signal.SIGINT, handler)
-    except ValueError:  # not the main thread: another handler has Ctrl-C
-        yield lambda: False
-        return
-    try:
-        yield lambda: asked
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def resolve_engine(config: RunConfig, driver_follows: bool = True) -> RunConfig:

@@ -108,6 +108,28 @@ def check(needed: MemoryUse, room: Room, seeds: int) -> None:
         )
 
 
+EPISODES = 200
+"""That are played at once to look at skills, unless more are asked for."""
+
+
+def check_use(parts: train.Setup) -> None:
+    """Refuse skills whose use does not fit the machine, before anything of them is allocated.
+
+    A small file can ask for episodes or skills of any number. What is counted is the least there can be: what is
+    observed of episodes with mode, sampled and random actions, and for discrete skills a row for each of them.
+    """
+    config, spec, skills = parts.config, parts.world.spec, parts.command_size
+    observed = 3 * EPISODES * config.seeds * (spec.episode_length + 1) * spec.obs_dim
+    drawn = 4 * EPISODES * config.seeds * skills + (skills**2 if config.skills.kind == "discrete" else 0)
+    needed, have = 4 * (observed + drawn), room(parts)
+    if needed > have.arrays:
+        largest = "env.episode_length" if observed > drawn else "skills.size"
+        raise UserError(
+            f"to use these skills takes {in_words(needed)} at least, and {have}; {largest} of the run is too large for "
+            "this machine"
+        )
+
+
 def size(tree: Any) -> int:
     """Bytes of all arrays of a tree, or of what `jax.eval_shape` says of one."""
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))

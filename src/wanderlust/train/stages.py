@@ -33,6 +33,7 @@ from wanderlust.runs.learned import Learned, load_learner
 from wanderlust.runs.run import Run
 from wanderlust.train import loop
 from wanderlust.train.loop import Outcome
+from wanderlust.train.stopping import stop_signals
 from wanderlust.train.update import each_seed
 
 Say = Callable[[str], None]
@@ -144,7 +145,7 @@ def _check_alike(other: Run, config: RunConfig) -> None:
 
 
 def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False) -> Outcome:
-    """Train a run through the stages that are left, until it is finished, its budget is spent or Ctrl-C is pressed.
+    """Train a run through the stages that are left, until it is finished, its budget is spent or somebody stops it.
 
     A stage may take the share of the budget that its environment steps have in those that are left; one that spends
     it ends there, and the next begins with what it has learned.
@@ -155,6 +156,7 @@ def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False
     began, names = time.monotonic(), stage_names(run.config)
     say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
     if not run.checkpoints():
+        loop.refuse_to_begin_again(run)
         with run.lock() as held:
             first = dataclasses.replace(first, writer=held.writer)
             outcome = _first_stage(held, first, budget_seconds, quiet, say)
@@ -181,7 +183,7 @@ def _last_stage_state(run: Run, first: Run, quiet: bool, say: Say) -> train.Trai
         epoch, replay = first.load(form.replay, part="replay")
         return epoch, parts.view.for_method(replay.data.next_obs), replay.size
 
-    with loop.ctrl_c() as pressed:
+    with stop_signals() as pressed:
         start = parts.method.start_last_stage(
             FirstStage(
                 policy=lambda: first.load(form.learner.sac.policy, part="learner/sac/policy")[1],

@@ -115,6 +115,8 @@ class Decisions(NamedTuple):
     """Control steps made."""
     path: Any = ()
     """[decisions, steps, seeds, worlds, seen] What was seen after every control step, if that was asked for."""
+    physics: Any = ()
+    """The same of the worlds' states, of as many worlds of each seed as that was asked for of."""
 
 
 OptionRollout = Callable[[Any, Key[Array, " seeds"], int], Decisions]
@@ -126,8 +128,13 @@ def returns(decisions: Decisions) -> Float[Array, "seeds worlds"]:
     return (decisions.reward * decisions.valid).sum(axis=0)
 
 
-def make_option_rollout(setup: TaskSetup, policy: HighLevelPolicy, paths: bool = False) -> OptionRollout:
-    """Episodes of a task under a high-level policy: a function that can be compiled if the engine can be."""
+def make_option_rollout(
+    setup: TaskSetup, policy: HighLevelPolicy, paths: bool = False, states: int = 0
+) -> OptionRollout:
+    """Episodes of a task under a high-level policy: a function that can be compiled if the engine can be.
+
+    It records what was seen in between for `paths`, and the states of so many worlds of each seed for `states`.
+    """
     world, task, on_host = setup.world, setup.task, not setup.engine.compiles
     count_decisions = math.ceil(task.horizon / policy.option_length)
 
@@ -170,13 +177,15 @@ def make_option_rollout(setup: TaskSetup, policy: HighLevelPolicy, paths: bool =
     def count_step(carry: tuple[OptionState, Array], before: Any, action: Any, after: Any, n: Any) -> tuple[Any, Any]:
         now, command = carry
         now = episodes.step_option(world, task, now, after)
-        return (now, command), see(now, len(command)) if paths else ()
+        path = see(now, len(command)) if paths else ()
+        kept = by_seed(now.episode.body.physics, len(command))[:, :states] if states else ()
+        return (now, command), (path, kept)
 
     @jax.jit
-    def record(seen: Array, choice: Choice, before: OptionState, after: OptionState, path: Any) -> Decisions:
+    def record(seen: Array, choice: Choice, before: OptionState, after: OptionState, log: Any) -> Decisions:
         result, valid, steps = by_seed((after.result, before.running, after.steps), len(seen))
         ends = result.terminated, result.truncated
-        return Decisions(seen, choice, result.reward, see(after, len(seen)), *ends, valid, steps, path)
+        return Decisions(seen, choice, result.reward, see(after, len(seen)), *ends, valid, steps, *log)
 
     step = RolloutStep(act, count_step, running=lambda carry: bool(np.any(carry[0].running)))
     unroll, steps = make_unroll(setup.engine, step, on_host), jnp.arange(policy.option_length)
@@ -184,8 +193,8 @@ def make_option_rollout(setup: TaskSetup, policy: HighLevelPolicy, paths: bool =
     def rollout(parameters: Any, keys: Key[Array, " seeds"], count: int) -> Decisions:
         def decide(now: OptionState, keys: Key[Array, " seeds"]) -> tuple[OptionState, Decisions]:
             before, seen, choice, command = choose(parameters, now, keys)
-            (after, _), path = unroll(parameters, (before, command), steps)
-            return after, record(seen, choice, before, after, path)
+            (after, _), log = unroll(parameters, (before, command), steps)
+            return after, record(seen, choice, before, after, log)
 
         begun, decision_keys = begin(keys, count)
         return _looped(decide, begun, decision_keys) if on_host else jax.lax.scan(decide, begun, decision_keys)[1]

@@ -16,7 +16,7 @@ from wanderlust.envs.base import sane
 from wanderlust.envs.worlds.body import Body
 from wanderlust.errors import UserError
 from wanderlust.methods.views import goal_entries, goal_sizes, seen_from_body
-from wanderlust.runs.files import write_json
+from wanderlust.runs.files import write_arrays, write_json
 from wanderlust.runs.learned import Learned, choose_skill, load_learner, of_seed
 from wanderlust.runs.pace import pace_of, walks
 from wanderlust.runs.run import Run
@@ -36,7 +36,9 @@ def reach(
     engine: EngineName = "auto",
     until_reached: bool = False,
 ) -> dict[str, Any]:
-    """Follow goals in order from the start; writes RUN/reach/reach.json and returns it.
+    """Follow goals in order from the start; writes RUN/reach/reach.json, and returns it.
+
+    The states on the way go to states.safetensors beside it, to be filmed.
 
     A goal is a position, or all of what the world's method focuses on, such as an object's place in space. How near
     counts as reached and how many steps a goal may take are chosen by the skills' own speed (`runs/pace.py`), for what
@@ -63,7 +65,7 @@ def reach(
         return np.asarray(observe(state), np.float64)[0]
 
     legs: list[dict[str, Any]] = []
-    seen, fell = [observed()], False
+    seen, states, fell = [observed()], [state.physics[0]], False
     for goal in goals:
         target, entries = jnp.array([goal], jnp.float32), list(goal_entries(world.spec, len(goal)))
         aways, most = [_away(seen[-1], goal, entries)], limit or (LONGEST if until_reached else USUAL)
@@ -75,6 +77,7 @@ def reach(
                 raise UserError(f"the physics of {world.spec.name} broke down on the way to goal {len(legs) + 1}")
             state = after
             seen.append(observed())
+            states.append(state.physics[0])
             aways.append(_away(seen[-1], goal, entries))
             fell = bool(np.any(terminated(state)))
         facts = {"reached": aways[-1] <= radius, "steps": len(aways) - 1, "distance": round(aways[-1], 4), "fell": fell}
@@ -90,6 +93,7 @@ def reach(
         "path": [[round(x, 4) for x in obs[list(shown)].tolist()] for obs in seen],
     }
     write_json(run.results / "reach" / "reach.json", result)
+    write_arrays(run.results / "reach" / "states.safetensors", {"physics": np.stack(jax.device_get(states))}, {})
     return result
 
 

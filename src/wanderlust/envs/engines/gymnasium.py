@@ -34,7 +34,7 @@ OVER, CUT, AGE, SEED = -4, -3, -2, -1
 """Where a state has, behind the observation: terminated, truncated, steps since its start, and the seed of that."""
 
 
-class Asked(NamedTuple):
+class EnvRequest(NamedTuple):
     """Which environments to step, and how."""
 
     name: str
@@ -53,7 +53,7 @@ class Outside(World, Protocol):
     """A world whose environments are Gymnasium's."""
 
     @property
-    def asked(self) -> Asked: ...
+    def asked(self) -> EnvRequest: ...
 
 
 class Worker:

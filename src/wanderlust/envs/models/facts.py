@@ -17,7 +17,7 @@ from wanderlust.envs.models.layout import (
     HINGE,
     NO_ROOT,
     SLIDE,
-    Layout,
+    ModelLayout,
     ModelRoot,
     find_root,
     is_upright,
@@ -44,7 +44,7 @@ class Facts(NamedTuple):
     lifted: float
     """Metres by which the start was raised, out of the floor."""
     root: ModelRoot
-    layout: Layout
+    layout: ModelLayout
     size: float
     """Length of the body: the longest side of the box around it at the start."""
     said: tuple[str, ...]

@@ -37,7 +37,7 @@ class ModelRoot(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Layout:
+class ModelLayout:
     """Which features of a state are observed, in which order and under which names."""
 
     names: tuple[str, ...]
@@ -126,7 +126,7 @@ def is_upright(axis: NDArray[np.float64]) -> bool:
     return bool(abs(axis[2]) > np.sqrt(0.5))
 
 
-def make_layout(model: mujoco.MjModel, data: Any, root: ModelRoot) -> Layout:
+def make_layout(model: mujoco.MjModel, data: Any, root: ModelRoot) -> ModelLayout:
     """The layout of a model whose start is in `data`, after mj_forward."""
     return _Maker(model, data, root).finish()
 
@@ -151,7 +151,7 @@ class _Maker:
         self.names.append(name)
         self.features.append((kind, index))
 
-    def finish(self) -> Layout:
+    def finish(self) -> ModelLayout:
         """All entries: positions of all joints, then velocities, then sensors."""
         model = self.model
         titles = [self.title(joint) for joint in range(model.njnt)]
@@ -170,7 +170,7 @@ class _Maker:
         sizes = {"place": model.nq, "speed": model.nv, "sensor": model.nsensordata, "cos": len(self.turns)}
         for kind, size in (*sizes.items(), ("sin", len(self.turns)), ("axis", 6 * len(self.rotations))):
             starts[kind], total = total, total + size
-        return Layout(
+        return ModelLayout(
             names=tuple(self.names),
             groups=Groups({name: tuple(entries) for name, entries in self.groups.items()}),
             offset=self.offset,
@@ -261,7 +261,7 @@ class _Maker:
         return self.groups.get("joints", list(range(len(self.names))))[:2]
 
 
-def entries_named(layout: Layout, wanted: tuple[str, ...], field: str) -> tuple[int, ...]:
+def entries_named(layout: ModelLayout, wanted: tuple[str, ...], field: str) -> tuple[int, ...]:
     """The entries of some names."""
     if unknown := [name for name in wanted if name not in layout.names]:
         raise UserError(f"{field}: there is no entry {unknown[0]!r}; there are {', '.join(layout.names)}")

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from wanderlust.config import Count, CountOrZero, EnvConfig, Positive, build
 from wanderlust.envs.base import WorldState
-from wanderlust.envs.engines.gymnasium import CUT, OVER, Asked, examined
+from wanderlust.envs.engines.gymnasium import CUT, OVER, EnvRequest, examined
 from wanderlust.envs.names import addresses, named_entries
 from wanderlust.envs.spec import EnvSpec, Groups
 from wanderlust.envs.statistics import Statistics
@@ -152,11 +152,11 @@ class GymnasiumWorld:
         return "m" if self._facts["metres"] else ""
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> EnvRequest:
         """What the engine must know."""
         config = self.config
         name, kwargs = config.name.removeprefix(PREFIX), json.loads(config.kwargs)
-        return Asked(name, kwargs, self._facts["added"], self._facts["here"], config.patience, config.restarts)
+        return EnvRequest(name, kwargs, self._facts["added"], self._facts["here"], config.patience, config.restarts)
 
     @property
     def notes(self) -> list[str]:

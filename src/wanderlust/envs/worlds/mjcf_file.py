@@ -19,7 +19,7 @@ from wanderlust.envs.models import bundle as bundles
 from wanderlust.envs.models import opening, trial
 from wanderlust.envs.models.config import PREFIX, ModelConfig
 from wanderlust.envs.models.facts import Facts, decided, facts_of, nice, ranges_of, specified, starts_of
-from wanderlust.envs.models.layout import FREE, HINGE, Layout, entries_named
+from wanderlust.envs.models.layout import FREE, HINGE, ModelLayout, entries_named
 from wanderlust.envs.models.trial import Trial
 from wanderlust.envs.rotations import matrix_of
 from wanderlust.envs.spec import Groups
@@ -78,7 +78,7 @@ class ModelFile(Body):
         return facts_of(self.config)
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ModelLayout:
         """What is observed."""
         return self.facts.layout
 

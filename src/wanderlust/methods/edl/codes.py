@@ -35,7 +35,10 @@ def _load(path: Path, shape: tuple[int, int, int]) -> CodeSummary:
     fits = file.about.get("format") == FORMAT and file.shapes() == expected
     found = [file.read(name) for name in CodeSummary._fields] if fits else []
     if not fits or not all(np.isfinite(x).all() for x in found):
-        raise UserError(f"{path} does not fit the run's configuration; delete it to learn the codes again")
+        raise UserError(
+            f"{path} does not fit the run's configuration; put back the one it was learned with, "
+            "or move the file away to learn the codes again"
+        )
     return CodeSummary(*(jnp.asarray(x, jnp.float32) for x in found))
 
 

@@ -101,7 +101,7 @@ def distinct(count: int) -> Colours:
     shown = np.all((rgb >= 0) & (rgb <= 1), axis=-1)
     lab, rgb = lab[shown], rgb[shown]
     views = [lab, *(oklab(seen_with(kind, rgb)) for kind in ("deuteranopia", "protanopia"))]
-    chosen = [int(np.argmin(np.linalg.norm(lab - oklab(_of_hex(name)), axis=-1))) for name in (REACHED, MISSED)]
+    chosen = [int(np.argmin(np.linalg.norm(lab - oklab(rgb_of(name)), axis=-1))) for name in (REACHED, MISSED)]
     nearest = np.full(len(lab), np.inf)
     for n in range(count):
         # a difference that everyone sees counts most; one that only some see still counts
@@ -111,5 +111,6 @@ def distinct(count: int) -> Colours:
     return rgb[chosen[:count]]
 
 
-def _of_hex(name: str) -> Colours:
+def rgb_of(name: str) -> NDArray[np.float64]:
+    """A colour of this file as three numbers."""
     return np.array([int(name[i : i + 2], 16) / 255 for i in (1, 3, 5)])

@@ -15,6 +15,7 @@ from wanderlust.report.plots.colours import BASELINE, INK, MISSED, MUTED, REACHE
 from wanderlust.report.plots.evaluated import Evaluated
 from wanderlust.report.plots.style import few_ticks, head, plain, save, short, styled
 from wanderlust.runs.files import read_object, read_rows
+from wanderlust.runs.metrics import read_metrics
 
 PROBED = 200
 """Episodes of random skills behind the coverage in metrics.jsonl (`train/probe.py`)."""
@@ -37,7 +38,7 @@ def show_mean(
 def draw_learning_curve(run: Path) -> Path:
     """Coverage and reward over environment steps; the mean over seeds, its 95% interval, and every seed."""
     needed = {"env_steps", "coverage", "reward"}
-    rows = [row for row in read_rows(run / "metrics.jsonl") if needed <= set(row)]
+    rows = [row for row in read_metrics(run / "metrics.jsonl") if needed <= set(row)]
     if not rows:
         raise UserError(f"{run / 'metrics.jsonl'} is missing or damaged: there is no learning curve to draw")
     found, steps = Evaluated.open(run), [row["env_steps"] for row in rows]

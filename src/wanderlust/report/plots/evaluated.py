@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wanderlust.report.plots.style import plain
-from wanderlust.runs.files import ArrayFile, read_object
+from wanderlust.runs.files import ArrayFile
+from wanderlust.runs.measured import open_rollouts, read_evaluation
 
 
 class Evaluated(NamedTuple):
@@ -19,8 +20,8 @@ class Evaluated(NamedTuple):
     @staticmethod
     def open(run: Path) -> "Evaluated":
         """The evaluation in a run's folder, or where that of a zoo entry went."""
-        facts = read_object(run / "evaluation" / "evaluation.json", "the run's evaluation")
-        return Evaluated(facts, ArrayFile(run / "evaluation" / "rollouts.safetensors"))
+        facts = read_evaluation(run / "evaluation")
+        return Evaluated(facts, open_rollouts(run / "evaluation", len(facts["seeds"])))
 
     @property
     def kind(self) -> str:

@@ -41,6 +41,8 @@ class Ribbon(NamedTuple):
     """[n, 3]"""
     colour: NDArray[np.float64]
     width: float
+    layer: int = 0
+    """Of ribbons that cross, which lies on top."""
 
 
 class Mark(NamedTuple):
@@ -66,9 +68,11 @@ class Scenery(NamedTuple):
 class Canvas:
     """Renders scenes of one world into pictures of one size. Close it, or use it in a `with`."""
 
-    def __init__(self, world: MujocoWorld, width: int, height: int, quality: Quality = "plain") -> None:
+    def __init__(
+        self, world: MujocoWorld, width: int, height: int, quality: Quality = "plain", columns: int = 1
+    ) -> None:
         self.width, self.height = width, height
-        self.model = picture_model(world, width, height, quality)
+        self.model = picture_model(world, width, height, quality, columns)
         self.subject = subject_of(self.model)
         self.data = mujoco.MjData(self.model)
         self._scene = mujoco.MjvScene(self.model, maxgeom=MOST_GEOMS)
@@ -185,7 +189,7 @@ class Canvas:
             (x, y), half = (end - start) / length, 0.5 * ribbon.width
             geom.mat = np.array([[x, -y, 0.0], [y, x, 0.0], [0.0, 0.0, 1.0]])
             geom.size = (0.5 * length + 0.5 * half, half, 0.1 * half)
-            geom.pos = (*(0.5 * (start + end)), self.subject.ground + 0.1 * half)
+            geom.pos = (*(0.5 * (start + end)), self.subject.ground + (0.1 + 0.05 * ribbon.layer) * half)
 
     def _add_mark(self, mark: Mark) -> None:
         geom = self._next_geom(mujoco.mjtGeom.mjGEOM_CYLINDER, mark.colour, 0.55)

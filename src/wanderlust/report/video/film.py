@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wanderlust.envs import MujocoWorld
+from wanderlust.envs import MujocoWorld, World, make_world
 from wanderlust.errors import UserError
 from wanderlust.report.explorer.mechanics import Mechanics, require_drawable
 from wanderlust.report.explorer.paths import Moment, play
@@ -76,18 +76,23 @@ class Filmed:
 def film_run(run: Run, request: FilmRequest) -> Filmed:
     """Film skills of a run; writes NAME.mp4, NAME.gif and NAME.png, the strip, in RUN/video."""
     folder, name = run.results / "video", request.name or USUAL[request.layout]
-    require_av()
+    require_means(make_world(run.config.env))
     check_name(folder, request.name, request.replace)
     run.check_seed(request.seed)
-    skills = load(run, request.seed)
-    require_drawable(skills.world)
-    if isinstance(skills.world, MujocoWorld):
-        backend()  # whether anything can be rendered is said before anything is computed
     check_writable(folder)
+    skills = load(run, request.seed)
     z = shown_skills(skills, request.skills)
     take = played(skills, z, request, f"{run.config.name}   {run}")
     how = Shooting(request.size, request.quality, request.layout, request.camera)
     return film(take, how, folder, name)
+
+
+def require_means(world: World) -> None:
+    """Refuse to film a world where that cannot be done, before anything is computed."""
+    require_drawable(world)
+    require_av()
+    if isinstance(world, MujocoWorld):
+        backend()
 
 
 def check_name(folder: Path, name: str | None, replace: bool) -> None:

@@ -1,5 +1,6 @@
 """Films of what has no MuJoCo model: points that move on the plane, seen from above, in the style of our figures."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from PIL import Image
 
 from wanderlust.report.plots.colours import INK, PAPER
 from wanderlust.report.plots.style import DPI, few_ticks, head, mark_start, styled
-from wanderlust.report.video.canvas import Picture
+from wanderlust.report.video.canvas import Mark, Picture
 from wanderlust.report.video.shooting import Take
 from wanderlust.report.video.writing import tiled, write_png
 
@@ -67,3 +68,24 @@ def draw_flat(take: Take, width: int, strip: Path) -> tuple[list[Picture], Path]
     shown = [pictures[int(k)] for k in np.linspace(0, len(pictures) - 1, min(MOMENTS, len(pictures))).round()]
     smaller = [np.asarray(Image.fromarray(p).resize((p.shape[1] // 2, p.shape[0] // 2))) for p in shown]
     return pictures + [pictures[-1]] * REST, write_png(strip, tiled(smaller, 3, 6))
+
+
+@styled
+def draw_point(place: Any, marks: Sequence[Mark], side: int) -> Picture:
+    """A picture of one point on the plane, and of what is marked there; as wide as it has to be."""
+    figure = Figure(figsize=(side / DPI, side / DPI), dpi=DPI, layout="constrained")
+    canvas, axes = FigureCanvasAgg(figure), figure.subplots()
+    where = np.asarray(place, np.float64)[:2]
+    x, y = where if len(where) == 2 else (*where, 0.0)
+    far = max([10.0, abs(x), abs(y), *(float(np.abs(mark.place[:2]).max()) + mark.radius for mark in marks)])
+    size = 5.0 * 2.0 ** np.ceil(np.log2(1.05 * far / 5.0))
+    axes.set(xlim=(-size, size), ylim=(-size, size))
+    axes.set_aspect("equal")
+    few_ticks(axes)
+    for mark in marks:
+        axes.add_patch(
+            Circle(tuple(mark.place[:2]), mark.radius, facecolor=(*mark.colour, 0.25), edgecolor=mark.colour)
+        )
+    axes.plot([x], [y], "o", color=INK, markersize=7, zorder=4)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()

@@ -57,6 +57,8 @@ class Take:
     """Simulated, of a step."""
     marks: Callable[[int, int], Sequence[Mark]] = nothing
     """(step, body) -> what is on the floor."""
+    words: Callable[[int, int], str] | None = None
+    """(step, body) -> the line below its name; by default how far it has come."""
     goals: Sequence[Mark] = ()
     """All that is ever on the floor, for films from above."""
 
@@ -119,7 +121,7 @@ class Shoot:
         self.take, self.how, self.size = take, how, size_of(take, how)
         size = self.size
         assert isinstance(take.world, MujocoWorld)
-        self.canvas = Canvas(take.world, size.width, size.height - size.head, how.quality)
+        self.canvas = Canvas(take.world, size.width, size.height - size.head, how.quality, size.columns)
         count = len(take.names)
         self.places = np.array([[self.canvas.place_of(p) for p in row] for row in take.physics])
         self.away = np.linalg.norm((self.places - self.places[:1])[..., :2], axis=-1)
@@ -164,6 +166,8 @@ class Shoot:
 
     def said(self, step: int, body: int) -> str:
         """Below a name: how far it has come, and whether the episode is over."""
+        if self.take.words is not None:
+            return self.take.words(step, body)
         over = "" if self.take.alive[step, body] else "  over"
         return f"{self._far(self.away[step, body])}{over}"
 
@@ -196,7 +200,7 @@ class Shoot:
             return []
         times = np.unique(np.linspace(0, step, min(step + 1, CORNERS)).astype(int))
         width = (0.09 if self.how.layout == "grid" else 0.16) * self.canvas.subject.radius
-        return [Ribbon(self.places[times, n], self._colour(n), width) for n in bodies]
+        return [Ribbon(self.places[times, n], self._colour(n), width, layer) for layer, n in enumerate(bodies)]
 
     # --- cameras -----------------------------------------------------------------------------------------------------
 
@@ -224,7 +228,7 @@ class Shoot:
         view: View = "still" if self.how.view == "follow" else self.how.view
         azimuth, elevation = ANGLES[view]
         start = self.places[0, which].mean(axis=0)
-        return Camera(start, (ROOM + 1.0) * self.canvas.subject.radius + 1.35 * far, azimuth, elevation)
+        return Camera(start, (ROOM + 1.0) * self.canvas.subject.radius + 1.32 * far, azimuth, elevation)
 
 
 def _evened(path: NDArray[Any], steps: float) -> NDArray[np.float64]:

@@ -56,14 +56,17 @@ def _hangs_on(model: mujoco.MjModel, body: int, root: int) -> bool:
     return body == root
 
 
-def picture_model(world: MujocoWorld, width: int, height: int, quality: Quality = "plain") -> mujoco.MjModel:
+def picture_model(
+    world: MujocoWorld, width: int, height: int, quality: Quality = "plain", columns: int = 1
+) -> mujoco.MjModel:
     """A model to render pictures of so many pixels with; its state is the one of the world's own model."""
     known: Any = world  # with a hash
     model = copy.copy(_dressed(known))
     model.vis.global_.offwidth, model.vis.global_.offheight = width, height
     model.vis.quality.shadowsize, model.vis.quality.offsamples = SHADOWS[quality], SAMPLES[quality]
-    if quality == "plain":
-        model.vis.quality.numslices, model.vis.quality.numstacks = 16, 8
+    if quality == "plain":  # round things need fewer corners in small pictures
+        corners = int(np.clip(width / columns / 20, 12, 28))
+        model.vis.quality.numslices, model.vis.quality.numstacks = corners, corners // 2
     return model
 
 

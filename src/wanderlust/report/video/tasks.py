@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs import World, make_world
 from wanderlust.report.explorer.mechanics import Mechanics
-from wanderlust.report.plots.colours import MISSED, MUTED, REACHED, distinct, rgb
+from wanderlust.report.plots.colours import MISSED, MUTED, REACHED, distinct, rgb_of
 from wanderlust.report.video.canvas import Mark
 from wanderlust.report.video.film import Filmed, film
 from wanderlust.report.video.shooting import Shooting, Take
@@ -36,7 +36,7 @@ def film_reach(run: Run, how: Shooting | None = None) -> Filmed:
         shown = []
         for n, leg in enumerate(legs):
             over = step >= ends[n]
-            colour = rgb((REACHED if leg["reached"] else MISSED) if over else REACHED if n == leg_at(step) else NEXT)
+            colour = rgb_of((REACHED if leg["reached"] else MISSED) if over else REACHED if n == leg_at(step) else NEXT)
             shown.append(Mark(_placed(mechanics, leg["goal"]), radius, colour))
         return shown
 
@@ -47,7 +47,7 @@ def film_reach(run: Run, how: Shooting | None = None) -> Filmed:
     world, position = mechanics.world, _positions(mechanics.world, physics)
     title, names = f"{facts['name']}   {run}", [f"to {len(legs)} goals" if len(legs) > 1 else "to a goal"]
     take = Take(
-        world, physics, position, np.ones(physics.shape[:2], bool), names, np.array([rgb(REACHED)]), title,
+        world, physics, position, np.ones(physics.shape[:2], bool), names, np.array([rgb_of(REACHED)]), title,
         mechanics.seconds, marks, words, marks(0, 0),
     )  # fmt: skip
     return film(take, how or Shooting(), folder, NAME)

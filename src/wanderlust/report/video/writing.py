@@ -61,16 +61,12 @@ def small(picture: Picture, width: int) -> Image.Image:
     image = Image.fromarray(np.ascontiguousarray(picture))
     if picture.shape[1] <= width:
         return image
-    return image.resize((width, round(width * picture.shape[0] / picture.shape[1])), Image.Resampling.LANCZOS)
+    return image.resize((width, round(width * picture.shape[0] / picture.shape[1])), Image.Resampling.BOX)
 
 
 def write_gif(path: Path, pictures: Sequence[Image.Image], seconds: float, colours: int = COLOURS) -> Path:
     """A GIF that repeats; one palette serves all pictures, so that what stands still stays the same."""
-    some = [pictures[round(k)] for k in np.linspace(0, len(pictures) - 1, min(6, len(pictures)))]
-    sheet = Image.new("RGB", (some[0].width, some[0].height * len(some)))
-    for n, picture in enumerate(some):
-        sheet.paste(picture, (0, n * picture.height))
-    palette = sheet.quantize(colours, Image.Quantize.MEDIANCUT)
+    palette = _palette([pictures[round(k)] for k in np.linspace(0, len(pictures) - 1, min(6, len(pictures)))], colours)
     frames = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     file, milliseconds = io.BytesIO(), 10 * max(2, round(100 * seconds))
     first, *rest = frames
@@ -79,10 +75,19 @@ def write_gif(path: Path, pictures: Sequence[Image.Image], seconds: float, colou
     return path
 
 
+def _palette(some: Sequence[Image.Image], colours: int) -> Image.Image:
+    """The colours of some pictures. Rare ones count for more than their share, or bodies would be grey as floors."""
+    pixels = np.concatenate([np.asarray(picture).reshape(-1, 3) for picture in some]).astype(np.int64) >> 2
+    codes, counts = np.unique(pixels @ (4096, 64, 1), return_counts=True)
+    shades = np.stack([codes // 4096, codes // 64 % 64, codes % 64], axis=1)
+    drawn = np.repeat(shades << 2, np.ceil(counts**0.4).astype(int), axis=0).astype(np.uint8)
+    return Image.fromarray(drawn[None]).quantize(colours, Image.Quantize.MEDIANCUT)
+
+
 def write_png(path: Path, picture: Picture) -> Path:
     """A picture."""
     file = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(picture)).save(file, "PNG", optimize=True)
+    Image.fromarray(np.ascontiguousarray(picture)).save(file, "PNG")
     write_atomic(path, file.getvalue())
     return path
 
