@@ -32,7 +32,6 @@ from wanderlust.config import RunConfig, ScheduleConfig, SkillConfig, StageConfi
 from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.spec import Rollout
 from wanderlust.errors import UserError
-from wanderlust.evaluation.baseline import random_episodes
 from wanderlust.evaluation.evaluate import measures
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.methods import Method, make_method
@@ -58,6 +57,7 @@ from wanderlust.sweeps.figures import COVERAGES, Picture, bars, picture_of
 from wanderlust.sweeps.grid import Row, measured_where
 from wanderlust.sweeps.tables import Facts, Study, amount, count, number
 from wanderlust.train import stages
+from wanderlust.train.probe import random_episodes
 
 RANDOM = "random"
 UNTRAINED: Facts = {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}}

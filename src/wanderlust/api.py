@@ -114,6 +114,8 @@ def configure(
 def _check_kinds(**given: Any) -> None:
     """Refuse what is no text, or names nothing there is."""
     for name, value in given.items():
+        if name == "env" and isinstance(getattr(value, "config", None), EnvConfig):
+            continue  # a world; what else there can be is said where it is looked at
         optional = name in ("bonus", "driver", "engine")
         require(isinstance(value, str) or (optional and value is None), f"{name} is {value!r}; it must be a name")
     for name, known in {"driver": get_args(DriverName), "engine": get_args(EngineName)}.items():

@@ -158,6 +158,8 @@ def test_numbers_for_learning_follow_the_rules():
     assert config.sac.position_scale == pytest.approx(max(1.0, moved * 250 / 10), abs=0.05)
     assert config.schedule.replay_collections == 128 and config.env == world.config
     assert min(world.trial.std) > 0 and world.trial.broken == 0
+    cosine, sine = (world.layout.names.index(f"{part} rooty") for part in ("cos", "sin"))
+    assert world.trial.std[cosine] == world.trial.std[sine]  # a cosine alone hardly changes near upright
     joint = world.layout.names.index("thigh_joint")
     assert world.trial.std[joint] >= 0.01 * np.radians(150)
 
@@ -331,5 +333,5 @@ def test_a_world_serves_make_vec_and_discover(tmp_path):
     from wanderlust.api import configure
 
     assert configure(world).env is world.config
-    with pytest.raises(UserError, match="it must be a name, the path of a model file, or a world"):
+    with pytest.raises(UserError, match="env is 3; it must be a name"):
         configure(3)

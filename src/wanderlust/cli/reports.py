@@ -167,6 +167,7 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     """Evaluate, draw, and show both."""
     from wanderlust.evaluation.evaluate import evaluate
     from wanderlust.evaluation.metrics import MEASURES
+    from wanderlust.evaluation.verdict import words as verdict_words
     from wanderlust.report.plots import draw_run
 
     result = evaluate(run, episodes, seed, engine)
@@ -177,11 +178,14 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     numbers = Column("mean ± 95% interval" if many else "value", justify="right")
     table = Table("measure", numbers, title=title, title_justify="left")
     for name, value in result["metrics"].items():
-        table.add_row(MEASURES[name], f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
+        measured = MEASURES[name].replace("of 1 x 1", f"of {result['bin']:g} x {result['bin']:g}")
+        table.add_row(measured, f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
     console.print(table, soft_wrap=False)
     for which, counts in zip(result["seeds"], result.get("kinds", {}).get("counts", []), strict=False):
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         console.print(f"what the skills of seed {which} do: {kinds}")
+    for line in verdict_words(result["verdict"]):
+        console.print(line)
     console.print(f"evaluation: {run.evaluation / 'evaluation.json'}")
     for figure in figures:
         console.print(f"figure: {figure}")

@@ -17,12 +17,18 @@ from wanderlust.config import EngineName
 from wanderlust.envs.names import entry_names
 from wanderlust.envs.spec import EnvSpec, Rollout
 from wanderlust.errors import UserError, is_count
-from wanderlust.evaluation.baseline import measures_of_one, random_episodes
+from wanderlust.evaluation.baseline import measures_of_one
 from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, of_object, summarise, travelled
+from wanderlust.evaluation.robustness import robustness
+from wanderlust.evaluation.verdict import finite_or_none, floor_of, judge_seed, level, mean_of
 from wanderlust.runs.files import read_object, write_arrays, write_json
 from wanderlust.runs.folders import make_folder
 from wanderlust.runs.learned import load_learner, represent
 from wanderlust.runs.run import Run
+from wanderlust.train.probe import random_episodes
+
+RANDOM_DRAWS = 3
+"""Draws of as many episodes of random actions as of skills: their spread is the interval of the floor."""
 
 
 def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = "auto") -> dict[str, Any]:
@@ -39,7 +45,8 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
     mode: Rollout = jax.device_get(train.make_skill_rollout(parts, mode=True)(learned.policy, skill, rollout_keys))
     sampled: Rollout = jax.device_get(train.make_skill_rollout(parts, mode=False)(learned.policy, skill, rollout_keys))
     parts.engine.check()
-    random = random_episodes(parts.world, parts.engine, episodes, [seed]).obs[0]
+    by_chance = random_episodes(parts.world, parts.engine, episodes, range(seed, seed + RANDOM_DRAWS))
+    random = by_chance.obs[0]
     phi = jax.jit(jax.vmap(partial(represent, parts)))
     ends = np.broadcast_to(random[-1], mode.obs[:, -1].shape)
     phi_first, phi_last, phi_random = (np.asarray(phi(learned, x)) for x in (mode.obs[:, 0], mode.obs[:, -1], ends))
@@ -60,6 +67,9 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
         "random": measures_of_one(spec, random),
         "entries": list(entry_names(parts.world)),
         "unit": getattr(parts.world, "unit", "m"),
+        "bin": spec.bin,
+        "verdict": _verdict(parts, mode, by_chance, aligned, phi_last - phi_first)
+        | {"robustness": robustness(parts, learned.policy, mode, rollout_keys)},
     }
     if run.config.skills.kind == "discrete":
         kinds = [_kinds(spec, *of_seed) for of_seed in zip(mode.obs, mode.skill, mode.alive, strict=True)]
@@ -81,6 +91,25 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
     write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": run.config.skills.kind})
     write_json(run.evaluation / "evaluation.json", result)
     return result
+
+
+def _verdict(parts: train.Setup, mode: Rollout, by_chance: Rollout, aligned: list[float], moved: Any) -> dict[str, Any]:
+    """Did it learn? Of every seed, and of their mean."""
+    spec, discrete = parts.world.spec, parts.config.skills.kind == "discrete"
+    floor, random = floor_of(spec, np.asarray(by_chance.obs)), jax.tree.map(lambda x: x[0], by_chance)
+    seeds = [
+        judge_seed(spec, jax.tree.map(lambda x, k=k: x[k], mode), random, floor, aligned[k], moved[k], discrete)
+        for k in range(len(aligned))
+    ]
+    return {
+        "level": level(mean_of(seeds), floor),
+        "per_seed_level": [level(one, floor) for one in seeds],
+        "mean": mean_of(seeds),
+        "per_seed": seeds,
+        "random_coverage": {name: finite_or_none(value) for name, value in floor._asdict().items()},
+        "place": "position" if not spec.directions else "focus" if spec.position else "principal directions",
+        "episode_length": spec.episode_length,
+    }
 
 
 def _keep_another(run: Run, result: dict[str, Any]) -> None:

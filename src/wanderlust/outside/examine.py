@@ -155,7 +155,7 @@ def _recognised(env: Any, shown: NDArray[Any], qpos: NDArray[Any] | None, qvel: 
     size = shown.shape[1]
     if qpos is None or qvel is None:
         names = [f"s{n + 1}" for n in range(size)]
-        return {"added": [], "groups": {}, "names": names, "qpos": [], "qvel": [], "metres": False}
+        return {"added": [], "groups": {}, "names": names, "qpos": [], "qvel": []}
     model = _model(env)
     place, turn = _root(model, np.abs(qvel).max(axis=0) > 0)
     of_qpos, of_qvel = _matches(shown, qpos), _matches(shown, qvel)
@@ -177,7 +177,7 @@ def _recognised(env: Any, shown: NDArray[Any], qpos: NDArray[Any] | None, qvel: 
         if seen := [entry for i, entry in enumerate(entries) if entry >= 0 and i not in out]:
             groups[name] = seen
     found = {"added": added, "groups": groups, "names": names, "qpos": of_qpos, "qvel": of_qvel}
-    return {**found, "metres": bool(place)}
+    return found
 
 
 def _matches(shown: NDArray[Any], coordinates: NDArray[Any]) -> list[int]:

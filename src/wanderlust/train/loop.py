@@ -23,6 +23,7 @@ from wanderlust.report.progress import Progress, progress
 from wanderlust.runs.metrics import Counts
 from wanderlust.runs.run import Run
 from wanderlust.train import memory
+from wanderlust.train.dead import DeadRunWatch
 from wanderlust.train.guard import stop_if_broken
 from wanderlust.train.state import fresh_episodes, restore
 from wanderlust.train.stopping import Stop, stop_signals
@@ -70,7 +71,7 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool) -> O
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
     spec = parts.world.spec
-    looked = False
+    looked, watch = False, DeadRunWatch(parts, PROBE_EPISODES)
     covered: list[int] = next((row["coverage"] for row in reversed(run.metrics()) if "coverage" in row), [])
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
@@ -98,6 +99,9 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool) -> O
                     covered = [coverage(spec.place(x), spec.bin) for x in np.asarray(probe(skill_policy).obs)]
                 parts.engine.check()
                 looked = True
+                time_share = 0.0 if budget_seconds is None else (time.monotonic() - began) / budget_seconds
+                if not quiet and (said := watch.warning(covered, max(epoch / total, time_share))):
+                    _say(line, said)
             steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
             now = Counts(steps, round(before.seconds + time.monotonic() - began, 3), round(trained, 3))
             row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if looks else {})}

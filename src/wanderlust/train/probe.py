@@ -1,6 +1,6 @@
 """Probes of a learner: whole episodes of given skills."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -145,3 +145,18 @@ def make_probe(parts: Setup, episodes: int) -> Callable[[Any], Rollout]:
     skill = sample_skills(parts, skill_keys, episodes)
     skill_rollout = make_skill_rollout(parts)
     return lambda policy: skill_rollout(policy, skill, rollout_keys)
+
+
+def random_episodes(world: World, engine: Engine, episodes: int, seeds: Sequence[int], largest: float = 1.0) -> Rollout:
+    """Whole episodes of uniform actions from where an evaluation starts them; arrays lead with the seed axis."""
+    world, spec = world.from_origin(), world.spec
+
+    def act(_: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
+        return jax.random.uniform(key, (len(obs), spec.action_dim), jnp.float32, -largest, largest)
+
+    episodes_of = make_episodes(world, engine, act, spec.episode_length)
+    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+    rollouts = over_seeds(engine, episodes_of)((), jnp.zeros((len(seeds), episodes, 1)), keys)
+    rollout: Rollout = jax.device_get(rollouts)
+    engine.check()
+    return rollout

@@ -143,13 +143,15 @@ def nice(length: float) -> float:
 
 
 def ranges_of(facts: Facts) -> NDArray[np.float64]:
-    """By how much each observed entry can change, where its joint says so, and 0 elsewhere."""
+    """By how much each observed entry can change, where its joint says so or it is of a rotation, and 0 elsewhere."""
     whole = np.zeros(facts.model.nq)
     for joint in np.flatnonzero(facts.model.jnt_limited):
         if int(facts.model.jnt_type[joint]) in (HINGE, SLIDE):
             whole[facts.model.jnt_qposadr[joint]] = np.ptp(facts.model.jnt_range[joint])
     select = facts.layout.select
-    return np.where(select < facts.model.nq, whole[np.minimum(select, facts.model.nq - 1)], 0.0)
+    found = np.where(select < facts.model.nq, whole[np.minimum(select, facts.model.nq - 1)], 0.0)
+    found[[entry for entries in facts.layout.together for entry in entries]] = 2.0
+    return found
 
 
 @functools.cache

@@ -50,6 +50,8 @@ class ModelLayout:
     """Entries of qpos of quaternions, [n, 4]."""
     select: NDArray[np.int64]
     """Of all features (`observe`), those that are observed."""
+    together: tuple[tuple[int, ...], ...]
+    """Entries that one rotation makes: cosine and sine of a hinge, the axes of a quaternion."""
     nq: int
     nv: int
 
@@ -176,10 +178,20 @@ class _Maker:
             offset=self.offset,
             turns=np.array(self.turns, np.int64),
             rotations=np.array([[at + k for k in range(4)] for at in self.rotations], np.int64).reshape(-1, 4),
+            together=self.together(),
             select=np.array([starts[kind] + index for kind, index in self.features], np.int64),
             nq=model.nq,
             nv=model.nv,
         )
+
+    def together(self) -> tuple[tuple[int, ...], ...]:
+        """The entries of each rotation."""
+        found: dict[tuple[str, int], list[int]] = {}
+        for entry, (kind, index) in enumerate(self.features):
+            if kind in ("cos", "sin", "axis"):
+                which = ("axis", index // 6) if kind == "axis" else ("turn", index)
+                found.setdefault(which, []).append(entry)
+        return tuple(map(tuple, found.values()))
 
     def title(self, joint: int) -> tuple[str, str]:
         """What a joint's entries are called, and the group they belong to: of the root, of an object, or joints."""

@@ -148,8 +148,11 @@ class GymnasiumWorld:
 
     @property
     def unit(self) -> str:
-        """Of the position, in figures."""
-        return "m" if self._facts["metres"] else ""
+        """Of what figures show."""
+        groups, directions = self._with_position
+        if directions:
+            return "deviations" if "position" in groups else "deviations along principal directions"
+        return "m"
 
     @property
     def asked(self) -> EnvRequest:

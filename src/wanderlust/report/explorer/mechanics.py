@@ -125,7 +125,8 @@ class Mechanics:
     @property
     def walks(self) -> bool:
         """Whether it is a body that gets about, to which all places on the floor are alike."""
-        return self.model is not None and not self.carries_object
+        gets_about = getattr(self.world, "gets_about", True)
+        return self.model is not None and not self.carries_object and gets_about
 
     def position(self, obs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Where observations [..., obs] say that the body is, on the plane or line."""
