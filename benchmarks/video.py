@@ -1,6 +1,6 @@
 """What a film costs: CPU seconds of 200 pictures of a 3 x 3 grid, at plain quality and at high.
 
-python benchmarks/video.py benchmarks/results/video.json
+python benchmarks/video.py FILE.json
 
 It needs the extra `video`. CPU seconds are those of this process with all its threads; other work on the machine makes
 them more, never fewer. `--qualities plain` leaves the other out.

@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+import wanderlust
+from trained import trained
+from wanderlust.cli import _parse
+
 ROOT = Path(__file__).parents[1]
 PAGES = [
     page
@@ -69,3 +73,27 @@ def test_a_wrong_path_is_noticed():
         "src/wanderlust/nowhere.py"
     }
     assert not (ROOT / "src/wanderlust/nowhere.py").exists()
+
+
+def snippets(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", written(page), re.M | re.S)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/first-skills.md"])
+def test_python_that_pages_begin_with_runs(name, tmp_path, monkeypatch):
+    """As it is written, but for the length of the training, which has a test of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(wanderlust, "discover", lambda env, out: trained())
+    seen = {}
+    for snippet in snippets(ROOT / name):
+        exec(compile(snippet, name, "exec"), seen)
+    assert seen["action"].shape == (2,) and seen["z"].shape == (2,)
+
+
+def test_commands_that_pages_begin_with_are_known():
+    pages = (ROOT / "README.md", ROOT / "docs/first-skills.md")
+    lines = [line.partition("#")[0].split() for page in pages for line in written(page).splitlines()]
+    called = [words[1:] for words in lines if words[:1] == ["wanderlust"]]
+    assert len(called) > 15
+    for words in called:
+        assert _parse(words) is not None, words

@@ -330,6 +330,6 @@ def test_reach_and_downstream_film_what_they_did(here, command_line):
     data = ArrayFile(folder / "paths.safetensors")
     position, physics = data.read("position"), data.read("physics")
     assert np.array_equal(position[1:], physics)  # PointEnv's state is where it is
-    assert len(decoded(folder / "film.mp4")[0]) == 4 * (len(physics) - 1) + 1 + 15
+    assert len(decoded(folder / "film.mp4")[0]) == len(physics) + 15  # so many steps need none in between
     captions = films_of(read_record(run, "run"))
     assert {path.parent.name for path in captions} == {"reach", "point-goal-zero-shot"}

@@ -4,7 +4,9 @@ import errno
 import json
 import os
 import platform
+import re
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from trained import copy_of, run_python, trained, tree
 from wanderlust import train
 from wanderlust.config import RunConfig, from_json, to_json
 from wanderlust.errors import UserError
+from wanderlust.runs import provenance
 from wanderlust.runs.checkpoints import FORMAT
 from wanderlust.runs.files import ArrayFile, append_line, write_arrays, write_atomic, write_json
 from wanderlust.runs.loading import load
@@ -64,6 +67,25 @@ def test_the_folder_of_a_run():
     assert from_json(RunConfig, (run.path / "config.json").read_text(), "") == run.config == tiny_config()
     assert Run.open(run.path) == run
     assert Run.open(str(run.path)).path == run.path
+
+
+def test_a_commit_is_marked_if_anything_in_the_package_was_changed_since(tmp_path, monkeypatch):
+    monkeypatch.delenv("WANDERLUST_COMMIT", raising=False)
+    package = tmp_path / "src" / "wanderlust"
+    there, other = package / "runs" / "provenance.py", package / "methods" / "own.py"
+    for file, text in ((there, Path(provenance.__file__).read_text()), (other, "x = 1\n")):
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    for words in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "first")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    monkeypatch.setattr(provenance, "__file__", str(there))
+    clean = provenance.commit()
+    assert clean is not None and re.fullmatch("[0-9a-f]{40}", clean)
+    (tmp_path / "notes.txt").write_text("not of the package")
+    assert provenance.commit() == clean
+    other.write_text("x = 2\n")
+    assert provenance.commit() == f"{clean}+"
 
 
 def test_provenance_says_where_and_with_what():

@@ -8,10 +8,17 @@ from wanderlust.runs.run import Run
 from wanderlust.sweeps.plan import read_plan
 
 
-def mistakes(grid):
-    with pytest.raises(UserError) as caught:
-        read_plan(grid)
-    return str(caught.value).splitlines()
+@pytest.fixture
+def mistakes(capsys):
+    """What is wrong with a grid: a line for each, the last one as the error."""
+
+    def found(grid):
+        with pytest.raises(UserError) as caught:
+            read_plan(grid)
+        said = capsys.readouterr().err.splitlines()
+        return [*(line.removeprefix("wanderlust: ") for line in said), str(caught.value)]
+
+    return found
 
 
 def test_all_combinations_are_runs_the_first_seed_of_all_first(tmp_path):
@@ -48,7 +55,7 @@ def test_toml_is_read_and_its_name_is_the_folder(tmp_path, monkeypatch):
     assert (plan.items[0].config.sac.discount, plan.items[0].config.log_every) == (0.9, 1)
 
 
-def test_every_mistake_is_a_line_of_its_own():
+def test_every_mistake_is_a_line_of_its_own(mistakes):
     words = {"method": ["lsd"], "worlds": ["point"], "seeds": 0, "hours": "12", "retries": True, "out": "runs/x"}
     words["settings"] = {"a": {"gamma": 1}, "b/c": {}}
     assert mistakes(words) == [
@@ -62,7 +69,7 @@ def test_every_mistake_is_a_line_of_its_own():
     ]
 
 
-def test_what_the_configuration_refuses_is_said_once():
+def test_what_the_configuration_refuses_is_said_once(mistakes):
     lines = mistakes(tiny_grid(methods=["lsd", "dyain"], seeds=3, settings={"a": {}, "b": {}}, out="runs/x"))
     assert len(lines) == 1
     assert "point dyain a: unknown method 'dyain'" in lines[0]
@@ -79,18 +86,18 @@ def test_what_the_configuration_refuses_is_said_once():
         ({"methods": ["lsd", "wanderlust.methods.lsd:Lsd"]}, "two runs would be called point_lsd_seed0"),
     ],
 )
-def test_values_that_cannot_be(words, complaint):
+def test_values_that_cannot_be(words, complaint, mistakes):
     found = mistakes(tiny_grid(out="runs/x") | words)
     assert any(complaint in line for line in found), found
 
 
-def test_broken_toml_is_one_line(tmp_path):
+def test_broken_toml_is_one_line(tmp_path, mistakes):
     (tmp_path / "a.toml").write_text("methods = [")
     (line,) = mistakes(tmp_path / "a.toml")
     assert "is no valid TOML" in line
 
 
-def test_a_folder_with_another_run_is_refused_before_anything_is_trained(tmp_path):
+def test_a_folder_with_another_run_is_refused_before_anything_is_trained(tmp_path, mistakes):
     (item,) = read_plan(tiny_grid(out=str(tmp_path))).items
     Run.create(item.folder, item.config)
     read_plan(tiny_grid(out=str(tmp_path)))

@@ -29,6 +29,9 @@ SMALLEST = 1e-5
 """Added to variances, so that the rounding of entries that never change is not blown up."""
 AT_ONCE = 2**26
 """Numbers of one hidden layer (256 MiB) that a reward computes at a time: it takes the other skills some at a time."""
+AT_ONCE_ON_CPU = 2**20
+"""The same on a CPU (4 MiB, which fit its caches). More memory is asked of the system anew in every reward, which takes
+as long as the arithmetic."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,5 +146,6 @@ def _log_q_of_each(dynamics: MLP, seen: Array, change: Array, skills: Array) -> 
         return _log_q(change, jax.vmap(rest)(dynamics.activation(from_states + skill[None])))
 
     widest = max(layer.bias.size for layer in dynamics.layers)
-    rounds = math.ceil(len(skills) * len(seen) * widest / AT_ONCE)
+    at_once = AT_ONCE_ON_CPU if jax.default_backend() == "cpu" else AT_ONCE
+    rounds = math.ceil(len(skills) * len(seen) * widest / at_once)
     return jax.lax.map(under, from_skills, batch_size=math.ceil(len(skills) / rounds))

@@ -23,9 +23,14 @@ def fetch_paper(env: str, name: str, view: Variant, skills: SkillConfig) -> RunC
     """The appendix's numbers, and those of the MUSIC code it built on where it is silent, on our SAC.
 
     Said there: 4,000 epochs of two episodes and 40 gradient steps of 256, networks of 1,024 units, entropy coefficient
-    0.02, discount 0.95, rate 1e-3. In that code: 512 units for phi and the discriminators, one target update an epoch
-    with a step of 0.05, ReLU, a value beyond the time limit. Chosen: the discount as printed, where the code derives
-    0.98 from 50 steps an episode. A replay of a million is never filled: this one holds all that is collected.
+    0.02, discount 0.95, rate 1e-3. In that code: one target update an epoch with a step of 0.05, ReLU, a value beyond
+    the time limit. A replay of a million is never filled: this one holds all that is collected.
+
+    Chosen where the record is ambiguous: the discount as printed, where the code derives 0.98 from 50 steps; episodes
+    of 50 steps as in the original environments, where 0.95 would be derived from 20; 512 units for phi and the
+    discriminators as in the code, where the paper has one number for all networks. A controller holds a skill for 10
+    steps (`Fetch.option_length`), of which nothing is said. SAC learns, with its own noise: the code's learner is
+    nearer to DDPG (one critic, mode actions with normal noise of 0.2, of which 30% are uniform).
     """
     updates, epochs = 40, 4000
     config = WORLDS.get(env).configure(env)

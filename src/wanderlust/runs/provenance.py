@@ -107,9 +107,9 @@ def commit() -> str | None:
 
 
 def _git(*words: str) -> str:
-    """What git says in the folder of the source; nothing if it fails."""
-    here = Path(__file__).resolve().parent
-    said = subprocess.run(["git", *words], cwd=here, capture_output=True, timeout=10).stdout
+    """What git says in the folder of the package; nothing if it fails."""
+    package = Path(__file__).resolve().parents[1]
+    said = subprocess.run(["git", *words], cwd=package, capture_output=True, timeout=10).stdout
     return said.decode(errors="replace").strip()
 
 

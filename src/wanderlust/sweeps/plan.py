@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from wanderlust.api import configure
 from wanderlust.config import RunConfig, flat
-from wanderlust.errors import UserError, did_you_mean
+from wanderlust.errors import UserError, did_you_mean, notice
 from wanderlust.runs.files import read_text
 from wanderlust.sweeps.standing import opened
 
@@ -93,7 +93,7 @@ class Plan:
 
 
 def read_plan(grid: Path | str | Mapping[str, Any], out: Path | str | None = None) -> Plan:
-    """Read and check a sweep; every mistake in it is one line of the message."""
+    """Read and check a sweep; every mistake in it is a line of its own."""
     if isinstance(grid, Mapping):
         where, words = "the sweep", dict(grid)
     else:
@@ -116,8 +116,12 @@ def read_plan(grid: Path | str | Mapping[str, Any], out: Path | str | None = Non
 
 
 def _refuse(where: str, mistakes: list[str]) -> None:
-    if mistakes:
-        raise UserError("\n".join(f"{where}: {mistake}" for mistake in dict.fromkeys(mistakes)))
+    """Refuse the last mistake, after a line for each of the others."""
+    *others, last = dict.fromkeys(mistakes) or [""]
+    for mistake in others:
+        notice(f"{where}: {mistake}")
+    if last:
+        raise UserError(f"{where}: {last}")
 
 
 # --- what may be written ------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def shown(plan: Plan, places: int, quiet: bool = False) -> Iterator[Watch]:
             console.print(news)
         if time.monotonic() - last >= PLAIN_INTERVAL or last == 0.0:
             last = time.monotonic()
-            console.print(summary(entries, plan, places))
+            console.print(f"{summary(entries, plan, places)}{_running(entries)}")
 
     yield tell
 
@@ -75,9 +75,15 @@ def table(entries: Sequence[Entry], plan: Plan, rows: int | None = None) -> Tabl
         clock = "" if not seconds else str(datetime.timedelta(seconds=round(seconds)))
         steps = f"{now.env_steps:,}" if now.env_steps else ""
         covers = f"{now.coverage:.0f}" if now.coverage == now.coverage else ""
-        state = WORDS.get(entry.state, entry.state)
         made.add_row(
-            entry.item.name, state, _epoch(entry), steps, covers, clock, entry.why, style=STYLES.get(entry.state)
+            entry.item.name,
+            _state(entry),
+            _epoch(entry),
+            steps,
+            covers,
+            clock,
+            entry.why,
+            style=STYLES.get(entry.state),
         )
     return made
 
@@ -94,8 +100,16 @@ def summary(entries: Sequence[Entry], plan: Plan, places: int) -> str:
     runs = "1 run" if len(entries) == 1 else f"{len(entries)} runs"
     going = any(entry.state in (RUNNING, ELSEWHERE, WAITING) for entry in entries)
     line = f"{runs}: {', '.join(parts)}" + (f"; left: {estimate(entries, plan, places)}" if going else "")
-    running = [entry for entry in entries if entry.state == RUNNING]
-    if running and len(running) <= 4:
-        now = (f"{one.item.name} {_epoch(one) or 'starts'}" for one in running)
-        line += f"; epochs: {', '.join(now)}"
     return line
+
+
+def _running(entries: Sequence[Entry]) -> str:
+    """What the table shows of a few running runs, in words."""
+    running = [entry for entry in entries if entry.state == RUNNING]
+    now = [f"{one.item.name} {_state(one)} {_epoch(one)}".rstrip() for one in running]
+    return f"; {', '.join(now)}" if running and len(running) <= 4 else ""
+
+
+def _state(entry: Entry) -> str:
+    measuring = entry.state == RUNNING and entry.standing.logged and not entry.standing.trains
+    return "measuring" if measuring else WORDS.get(entry.state, entry.state)

@@ -18,7 +18,7 @@ from wanderlust.report.explorer.paths import Moment, play
 from wanderlust.report.plots import skill_colours
 from wanderlust.report.progress import progress
 from wanderlust.report.video.canvas import Picture
-from wanderlust.report.video.flat import BETWEEN, draw_flat
+from wanderlust.report.video.flat import between, draw_flat
 from wanderlust.report.video.opengl import backend
 from wanderlust.report.video.shooting import Layout, Shoot, Shooting, Take, View
 from wanderlust.report.video.stage import Quality
@@ -149,7 +149,7 @@ def film(take: Take, how: Shooting, folder: Path, name: str) -> Filmed:
     began, strip_at = time.monotonic(), folder / f"{name}.png"
     if not isinstance(take.world, MujocoWorld):
         pictures, strip = draw_flat(take, how.width, strip_at)
-        fps = BETWEEN / take.seconds
+        fps = between(take) / take.seconds
         files = write(pictures, len(pictures), fps, folder, name)
         return Filmed((*files, strip), len(pictures), fps, time.monotonic() - began)
     with Shoot(take, how) as shoot:

@@ -19,11 +19,18 @@ from wanderlust.report.video.writing import tiled, write_png
 
 BETWEEN = 4
 """Pictures of one step: a formula says where a point is only once a step."""
+MANY = 40
+"""From so many steps on, one picture of each will do."""
 LEAST = 320
 """Pixels of the width, so that there is room for axes."""
 REST = 15
 """Pictures at the end in which nothing moves."""
 MOMENTS = 6
+
+
+def between(take: Take) -> int:
+    """Pictures of one step of a take."""
+    return BETWEEN if len(take.position) < MANY else 1
 
 
 @styled
@@ -55,7 +62,7 @@ def draw_flat(take: Take, width: int, strip: Path) -> tuple[list[Picture], Path]
     mark_start(axes, middle, 0.8)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    times = np.linspace(0.0, steps - 1.0, BETWEEN * (steps - 1) + 1)
+    times = np.linspace(0.0, steps - 1.0, between(take) * (steps - 1) + 1)
     pictures = []
     for t in times:
         before, part = int(t), t - int(t)
