@@ -487,6 +487,10 @@ def test_publish_refuses(command_line, here):
         assert "it must be lower-case letters, digits and hyphens" in refused("run", "--name", name)
     assert "run has no seed 1" in refused("run", "--name", "a", "--seed", 1)
     with_coverage(run, [])
+    assert "evaluation.json is damaged: metrics is not what it should be" in refused("run", "--name", "a")
+    found = json.loads((run.evaluation / "evaluation.json").read_text())
+    del found["metrics"]["coverage_mode"]
+    (run.evaluation / "evaluation.json").write_text(json.dumps(found))
     assert "does not say coverage_mode of every seed" in refused("run", "--name", "a")
     (run.path / "checkpoints/epoch-00000004.safetensors").unlink()
     assert "is of epoch 4, the newest checkpoint of 2" in refused("run", "--name", "a")
