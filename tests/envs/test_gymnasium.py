@@ -19,6 +19,8 @@ from wanderlust.envs.base import WorldState
 from wanderlust.envs.worlds.gymnasium import GymnasiumWorld
 from wanderlust.errors import UserError
 from wanderlust.registry import Registry
+from wanderlust.runs.learned import Learned
+from wanderlust.runs.loading import Skills
 from wanderlust.train import loop
 
 MINE = "gymnasium:gym_envs:"
@@ -248,3 +250,13 @@ def test_an_id_that_only_this_program_knows_is_stepped_here():
         assert np.asarray(world.observe(after))[0, 2] == 1.0
     finally:
         del gymnasium.registry["OnlyHere-v0"]
+
+
+def test_skills_of_a_world_without_places_know_no_way_to_a_goal(tmp_path):
+    config = tiny_config(engine="gymnasium", driver="split")
+    config = dataclasses.replace(config, env=config_of("gymnasium:Pendulum-v1"))
+    parts = train.assemble(config)
+    learner = jax.tree.map(lambda x: x[0], train.init(parts).learner)
+    skills = Skills(parts, Learned(learner.sac.policy, learner.method))
+    with pytest.raises(UserError, match="has none that is known; name it with --focus"):
+        skills.towards(np.zeros(3), np.zeros(2))

@@ -172,3 +172,10 @@ def test_a_run_that_looks_dead_is_warned_of_once_and_not_before_its_time():
     assert "after 50% of its budget 20 skills cover 30 bins, and random actions 30" in said
     assert watch.warning([5], 0.6) is None
     assert DeadRunWatch(train.assemble(tiny_config()), episodes=20).floor > 1
+
+
+def test_bodies_that_fall_early_still_move_until_then():
+    played = episodes(np.ones((4, 2)))
+    played.alive[3:] = False  # two steps and the fall
+    played.obs[3:] = played.obs[3]
+    assert verdict.moving(played.obs, played.alive, np.ones(3)) == pytest.approx(np.sqrt(2))

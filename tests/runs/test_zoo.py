@@ -338,6 +338,7 @@ def test_the_seed_that_covers_most_is_taken_unless_another_is_asked_for(command_
         ("time", 1.5),
         ("commit", {}),
         ("command", ["wanderlust"]),
+        ("note", ["by hand"]),
         ("began_with", {}),
         ("began_with", {"epoch": 1, "began_with": {"commit": "a"}}),
     ],
@@ -373,6 +374,17 @@ def test_the_summary_says_that_skills_changed_within_episodes(here):
     _, facts = publish(Run.open(run.path), "one")
     summary = r"2-D skills of point by lsd, another every 3 steps in training, recipe custom: \d+ bins"
     assert re.fullmatch(summary, facts["summary"])
+
+
+def test_a_card_and_the_list_say_what_a_run_was_taught_beside_its_method(here, command_line):
+    run = copy_of(trained(), here / "run")
+    record = json.loads((run.path / "provenance.json").read_text())
+    note = "It was shown how to\nget up by hand."
+    (run.path / "provenance.json").write_text(json.dumps({**record, "note": note}))
+    folder, facts = publish(run, "one")
+    card = (folder / "card.md").read_text()
+    assert "(recipe `custom`).\n\nIt was shown how to get up by hand.\n\n![Where" in card
+    assert ", recipe custom, then taught more (its card): " in facts["summary"]
 
 
 def test_a_card_says_how_it_was_made_and_not_where(here):
@@ -475,6 +487,10 @@ def test_publish_refuses(command_line, here):
         assert "it must be lower-case letters, digits and hyphens" in refused("run", "--name", name)
     assert "run has no seed 1" in refused("run", "--name", "a", "--seed", 1)
     with_coverage(run, [])
+    assert "evaluation.json is damaged: metrics is not what it should be" in refused("run", "--name", "a")
+    found = json.loads((run.evaluation / "evaluation.json").read_text())
+    del found["metrics"]["coverage_mode"]
+    (run.evaluation / "evaluation.json").write_text(json.dumps(found))
     assert "does not say coverage_mode of every seed" in refused("run", "--name", "a")
     (run.path / "checkpoints/epoch-00000004.safetensors").unlink()
     assert "is of epoch 4, the newest checkpoint of 2" in refused("run", "--name", "a")

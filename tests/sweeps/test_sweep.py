@@ -10,8 +10,9 @@ import pytest
 from grids import Scripted, attempts, tiny_grid
 
 from wanderlust.runs.run import Run
+from wanderlust.sweeps import local
 from wanderlust.sweeps import sweep as sweeps
-from wanderlust.sweeps.attempt import FAILED, FINISHED, HELD, INTERRUPTED, LOST
+from wanderlust.sweeps.attempt import FAILED, FINISHED, HELD, INTERRUPTED, LOST, Ending
 from wanderlust.sweeps.front import plan_sweep
 from wanderlust.sweeps.local import Here, Processes
 from wanderlust.sweeps.plan import read_plan
@@ -70,7 +71,7 @@ def test_what_another_process_holds_is_left_alone_until_it_is_free(tmp_path, mon
     assert looks.count(sweeps.ELSEWHERE) >= 20
 
 
-@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_stops_all_and_leaves_the_rest(tmp_path, which):
     plan = read_plan(tiny_grid(seeds=3, out=str(tmp_path)))
     place = Scripted(point_lsd_seed0=[(INTERRUPTED,)])
@@ -93,6 +94,14 @@ def test_hours_end_a_sweep(tmp_path):
     place = Scripted()
     assert set(states(carry_out(plan, place)).values()) == {STOPPED}
     assert place.started == []
+
+
+def test_a_press_during_an_attempt_in_this_process_stops_the_others(tmp_path, monkeypatch):
+    ends = iter([Ending(INTERRUPTED), Ending(FINISHED)])
+    monkeypatch.setattr(local, "attempt", lambda *_: next(ends))
+    plan = read_plan(tiny_grid(seeds=2, out=str(tmp_path)))
+    assert set(states(carry_out(plan, Here(quiet=True))).values()) == {STOPPED}
+    assert next(ends).reason == FINISHED  # the second was not begun
 
 
 # --- real runs ---

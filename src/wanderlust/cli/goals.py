@@ -18,7 +18,7 @@ class ReachGoals(OnRun):
 
     For example:
       wanderlust reach runs/demo --goal 12 4 --goal -5 9 --goal 0 0
-      wanderlust reach zoo:ant --goal 12 4                  `wanderlust list` shows the zoo
+      wanderlust reach zoo:ant-drive --goal 12 4 --goal -5 9  `wanderlust list` shows the zoo
     """
 
     goal: Annotated[tuple[tuple[float, ...], ...], UseAppendAction, arg(metavar="X [Y [Z]]")] = ()

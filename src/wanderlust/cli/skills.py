@@ -98,7 +98,7 @@ class Evaluate(OnRun):
     For example:
       wanderlust evaluate runs/xyo --episodes 1000
       wanderlust evaluate zoo:ant                           `wanderlust list` shows the zoo
-      wanderlust evaluate zoo:ant-agile-10 --drive          how well the body can be sent about, and how often it falls
+      wanderlust evaluate zoo:ant-drive --drive             how well the body can be sent about, and how often it falls
     """
 
     episodes: int = 200

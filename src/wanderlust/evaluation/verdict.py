@@ -73,11 +73,11 @@ def told_apart(moved: Array, skill: Array) -> float:
 
 
 def moving(obs: Array, alive: NDArray[np.bool_], std: Array) -> float:
-    """How far an observation moves in a step, in deviations, in the second half of episodes [time, episodes, obs]."""
-    half = len(obs) // 2
-    steps = np.linalg.norm(np.diff(obs[half:], axis=0) / std, axis=-1)
-    going = alive[half:-1]
-    return float(steps[going].mean()) if going.any() else 0.0
+    """How far [time, episodes, obs] moves in a step, in deviations, in the second half of what each episode lasts."""
+    steps = np.linalg.norm(np.diff(obs, axis=0) / std, axis=-1)
+    lasts = alive[:-1].sum(axis=0)
+    late = alive[:-1] & (np.arange(len(steps))[:, None] >= lasts // 2)
+    return float(steps[late].mean()) if late.any() else 0.0
 
 
 def share_of_position(spec: EnvSpec, ends: Array) -> float | None:
@@ -106,7 +106,7 @@ def judge_seed(
         "accuracy": told_apart(moved, skill) if mapped and discrete else None,
         "chance": 1.0 / skill.shape[-1] if discrete else None,
         "position_share": share_of_position(spec, ends),
-        "movement": moving(obs, alive, std) / max(random_moves, 1e-9),
+        "movement": moving(obs, alive, std) / random_moves if random_moves > 0 else None,
         "survived": float(alive[1:].mean()),
         "survived_random": float(np.asarray(random.alive)[1:].mean()),
     }
@@ -186,7 +186,10 @@ def words(verdict: Mapping[str, Any]) -> list[str]:
             f"{1 - found['position_share']:.0%} its pose and velocities"
         )
     lines.append(f"Decided by the skill: {found['decided_by_skill']:.0%} of how an episode ends{kinds}.")
-    lines.append(f"Movement: {found['movement']:.0%} of that under random actions, in the second half of an episode.")
+    if found["movement"] is not None:
+        lines.append(
+            f"Movement: {found['movement']:.0%} of that under random actions, in the second half of an episode."
+        )
     lines.append(
         f"Survival: {found['survived'] * length:.0f} of {length} steps, random actions "
         f"{found['survived_random'] * length:.0f}."

@@ -21,7 +21,7 @@ def card(parts: Setup, name: str, seed: int, epoch: int, has_phi: bool) -> dict[
     view = {
         "variant": f"-{variant}" if variant else None,
         "policy_position_divided_by": parts.view.position_scale,
-        "policy_does_not_see": list(spec.groups["position"]) if variant.endswith("o") else [],
+        "policy_does_not_see": list(spec.position) if variant.endswith("o") else [],
         "phi_sees_only": None if parts.view.method_entries is None else list(parts.view.method_entries),
         "phi_sees_raw": parts.view.method_sees_raw,
     }
@@ -53,7 +53,7 @@ def card(parts: Setup, name: str, seed: int, epoch: int, has_phi: bool) -> dict[
         "phi": phi if has_phi else None,
         "observation": {
             "raw": True,
-            "position": list(spec.groups["position"]),
+            "position": list(spec.position),
             "orientation": list(spec.groups.get("orientation", ())),
             "normalised_inside_by": {"mean": list(spec.obs_mean), "std": list(spec.obs_std)},
             **view,

@@ -32,7 +32,7 @@ def policy_model(policy: Policy, view: View, about: str) -> bytes:
     seen, actions = view.spec.obs_dim, layers[-1].bias.shape[0] // 2
     graph = _Graph()
     scale = np.ones(seen, np.float32)
-    scale[list(view.spec.groups["position"])] = 0.0 if view.variant.endswith("o") else 1.0 / view.position_scale
+    scale[list(view.spec.position)] = 0.0 if view.variant.endswith("o") else 1.0 / view.position_scale
     obs = graph.add("Mul", _normalised(graph, view), graph.constant("scale", scale))
     head = _mlp(graph, policy.mlp, graph.add("Concat", obs, "skill", axis=1))
     graph.add("Slice", head, *graph.span(0, actions), to="mean")

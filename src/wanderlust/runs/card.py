@@ -27,7 +27,8 @@ def facts_of(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str
     per_seed = {measure: evaluation["metrics"][measure]["per_seed"] for measure in ON_CARD}
     skills = f"{config.skills.size}{'-D' if config.skills.kind == 'continuous' else ' discrete'} skills"
     changing = f", another every {config.schedule.hold} steps in training" if config.schedule.hold else ""
-    made = f"by {config.rewards}{changing}, recipe {config.recipe}"
+    note = one_line(made_by.get("note") or "", LONGEST_CELL)
+    made = f"by {config.rewards}{changing}, recipe {config.recipe}{', then taught more (its card)' if note else ''}"
     return {
         "format": FORMAT,
         "name": name,
@@ -46,6 +47,7 @@ def facts_of(run: Run, name: str, seed: int, epoch: int, evaluation: Mapping[str
         "train_seconds": counts.train_seconds if counts else None,
         "seconds": counts.seconds if counts else None,
         "command": without_folders(made_by.get("command") or ""),
+        "note": note,
         "resumed": len(made_by.get("resumed") or []),
         "began_with": _beginning(made_by.get("began_with")),
         "commit": made_by.get("commit"),
@@ -123,6 +125,7 @@ def render(facts: Mapping[str, Any], goal: str) -> str:
         "",
         f"{facts['skills']} of `{facts['env']}`, discovered without a reward by `{facts['method']}` "
         f"(recipe `{facts['recipe']}`).",
+        *(["", facts["note"]] if facts["note"] else []),
         "",
         f"![Where {facts['evaluated']['episodes']} random skills go](trajectories.png)",
         "",

@@ -17,6 +17,7 @@ from wanderlust.envs.devices import refuse_fork
 from wanderlust.envs.spec import EnvSpec
 from wanderlust.errors import UserError, is_count
 from wanderlust.methods.skills import spread
+from wanderlust.methods.views import goal_sizes
 from wanderlust.runs.learned import Learned, choose_skill, load_learner, needed, of_seed, represent, restored
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import open_run
@@ -122,6 +123,7 @@ class Skills:
 
         In a world with a focus, such as Fetch's object, a goal may also be all of that group.
         """
+        goal_sizes(self.spec)  # a world without places has no goals
         sizes = [len(self.spec.groups[name]) for name in (self.spec.focus, "position") if name]
         size = next((size for size in sizes if np.shape(goal)[-1:] == (size,)), sizes[-1])
         return self._each(lambda obs: self._towards(self._learned, obs, _rows(goal, size, len(obs), "goal")), obs)

@@ -103,7 +103,8 @@ def _evaluation(run: Run) -> dict[str, Any]:
 def visited_positions(run: Run) -> NDArray[np.floating]:
     """Where the skills of every seed have been in the evaluation."""
     position = open_rollouts(run.evaluation, run.config.seeds).read("position")
-    dims = len(make_world(run.config.env).spec.groups["position"])
+    spec = make_world(run.config.env).spec
+    dims = len(spec.directions or spec.position)
     if position.shape[-1] != dims or position.dtype.kind != "f" or not np.isfinite(position).all():
         raise UserError(
             f"{run.evaluation / 'rollouts.safetensors'} does not say where skills have been; run `wanderlust evaluate` "
@@ -148,7 +149,8 @@ def _make_deviation(
     mean, std = np.array(spec.obs_mean), np.array(spec.obs_std)
     obs = mean + std * rng.normal(size=(PROBES, spec.obs_dim))
     visited = position.reshape(-1, position.shape[-1])
-    obs[:, list(spec.groups["position"])] = visited[rng.integers(len(visited), size=PROBES)]
+    if spec.position and not spec.directions:
+        obs[:, list(spec.position)] = visited[rng.integers(len(visited), size=PROBES)]
     moved = obs + 0.1 * std * rng.normal(size=obs.shape)
     here, there = (jnp.asarray(x, jnp.float32) for x in (obs, moved))
     skill = jax.vmap(parts.skills.sample)(jax.random.split(jax.random.key(0), PROBES))

@@ -53,7 +53,9 @@ class Here:
         self._done: dict[str, Ending] = {}
 
     def start(self, order: Order) -> None:
-        self._done[order.name] = attempt(order, self._quiet)
+        self._done[order.name] = ending = attempt(order, self._quiet)
+        if ending.reason == INTERRUPTED:  # what was pressed was heard by the attempt, and means all of them
+            signal.raise_signal(signal.SIGINT)
 
     def wait(self, seconds: float) -> dict[str, Ending]:
         if not self._done:

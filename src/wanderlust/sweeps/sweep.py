@@ -28,6 +28,7 @@ from wanderlust.sweeps.attempt import BUDGET, FAILED, FINISHED, HELD, INTERRUPTE
 from wanderlust.sweeps.local import Place
 from wanderlust.sweeps.plan import Item, Plan
 from wanderlust.sweeps.standing import NOTHING, Standing, standing
+from wanderlust.train.stopping import SIGNALS
 
 WAITING, RUNNING, ELSEWHERE, STOPPED = "waiting", "running", "elsewhere", "stopped"
 """What a run does, beside how it has ended."""
@@ -183,15 +184,16 @@ def _clock(seconds: float) -> str:
 
 @contextlib.contextmanager
 def _stop_asked() -> Iterator[Callable[[], int]]:
-    """How often Ctrl-C was pressed, or SIGTERM sent."""
+    """How often the process was asked to stop: by Ctrl-C, SIGTERM, a terminal that closes."""
     presses = 0
 
     def handler(signum: int, frame: FrameType | None) -> None:
         nonlocal presses
         presses += 1
 
+    heard = [which for which in SIGNALS if signal.getsignal(which) is not signal.SIG_IGN]
     try:
-        before = {which: signal.signal(which, handler) for which in (signal.SIGINT, signal.SIGTERM)}
+        before = {which: signal.signal(which, handler) for which in heard}
     except ValueError:  # not the main thread: another handler has them
         yield lambda: 0
         return
