@@ -37,7 +37,7 @@ class PaperList:
         console.print(paper.as_json(lines) if self.json else paper.as_text(lines), end="")
         if not self.json and not self.results.is_dir():
             console.print(
-                f"there is no folder {self.results} here: run this where Wanderlust was cloned to, or give --results DIR"
+                f"there is no folder {self.results} here: run this in Wanderlust's repository, or give --results DIR"
             )
         return 0
 
