@@ -90,7 +90,7 @@ def test_ctrl_c_stops_all_and_leaves_the_rest(tmp_path, which):
 
 
 def test_hours_end_a_sweep(tmp_path):
-    plan = read_plan(tiny_grid(seeds=2, hours=1e-9, out=str(tmp_path)))
+    plan = read_plan(tiny_grid(seeds=2, hours=1e-15, out=str(tmp_path)))
     place = Scripted()
     assert set(states(carry_out(plan, place)).values()) == {STOPPED}
     assert place.started == []
@@ -153,7 +153,7 @@ def test_a_worker_that_is_killed_is_replaced_and_resumes(tmp_path):
     killed = []
 
     def kill_once(entries, _):
-        if not killed and entries[0].standing.epoch >= 2:
+        if not killed and any((folder / "checkpoints").glob("epoch-*")):
             killed.append(json.loads((folder / "writer.json").read_text())["pid"])
             os.kill(killed[0], signal.SIGKILL)
 
