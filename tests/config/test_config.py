@@ -64,7 +64,8 @@ def test_a_union_needs_the_name_that_decides():
 
 def test_fields_of_another_environment_are_unknown():
     message = refused(changed("env.name", "ant"))
-    assert "there is no field env.normalise; known here: name, episode_length, solver, cone" in message
+    assert "there is no field env.normalise; known here: name, episode_length, " in message
+    assert "solver, cone" in message
 
 
 def test_collections_of_episodes_are_as_long_as_episodes_and_have_no_whole_batch():

@@ -256,7 +256,7 @@ def test_callers_share_many_cores_out_and_few_not():
     world = make_world(BodyConfig("ant"))
     few, many = CEngine(world, threads=2), CEngine(world, threads=16)
     assert few.for_callers(2) is few
-    assert many.for_callers(2)._threads == 8 and many.for_callers(1)._threads == 16
+    assert many.for_callers(2).threads == 8 and many.for_callers(1).threads == 16
 
 
 @pytest.mark.parametrize("kind", ["c", "warp"])

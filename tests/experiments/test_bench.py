@@ -168,13 +168,13 @@ def test_an_earlier_file_stays_until_all_is_measured(tmp_path, monkeypatch):
 
     monkeypatch.setattr(speed, "bench", cut_off)
     with contextlib.suppress(SystemExit, KeyboardInterrupt):
-        cli.main(["bench", "--out", str(out)])
+        cli.main(["bench", "--out", str(out), "--replace"])
     assert out.read_text() == "earlier"
     assert json.loads((tmp_path / "b.partial.json").read_text()) == partly
     monkeypatch.setattr(speed, "table", lambda result: "")
     whole = {"complete": True, "missing": {}}
     monkeypatch.setattr(speed, "bench", lambda *args, keep: (keep(whole), whole)[1])
-    assert run_cli("--out", str(out)) == 0
+    assert run_cli("--out", str(out), "--replace") == 0
     assert json.loads(out.read_text()) == whole
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.json"]
 

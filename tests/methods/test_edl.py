@@ -347,7 +347,7 @@ def test_killed_between_the_stages_it_goes_on_from_the_codes(whole, tmp_path, mo
     run.checkpoints()[0].unlink()
     file = ArrayFile(run.path / "codes.safetensors")
     write_arrays(file.path, {"goal": file.read("goal")[:1]}, {"format": file.about["format"]})
-    with pytest.raises(UserError, match="delete it to learn the codes again"):
+    with pytest.raises(UserError, match="or move the file away to learn the codes again"):
         stages.train_run(run, quiet=True)
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import math
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -596,8 +597,9 @@ def test_stopped_in_either_stage_it_ends_the_same(tmp_path):
     assert stages.train_run(loop.resume(upper.path), quiet=True).reason == "finished"
     assert_same_end(learned(), upper)
     below = copy_of(learned(), tmp_path / "below")
-    for path in below.checkpoints().values():
-        path.unlink()
+    for path in (*below.checkpoints().values(), below.path / "metrics.jsonl"):
+        path.unlink()  # as if the last stage had never begun
+    shutil.rmtree(below.evaluation, ignore_errors=True)
     stages.runs(below)[0].checkpoints()[150].unlink()
     assert stages.train_run(loop.resume(below.path), quiet=True).reason == "finished"
     assert_same_end(learned(), below)

@@ -266,8 +266,8 @@ class Bench:
 
         def place(result: dict[str, Any]) -> Path:
             if not chosen:
-                usual = speed.default_path(result)
-                chosen.append(self.out or (usual if self.replace else free_name(usual)))
+                usual = self.out or speed.default_path(result)
+                chosen.append(usual if self.out or self.replace else free_name(usual))
             return chosen[0]
 
         def keep(result: dict[str, Any]) -> None:

@@ -73,6 +73,7 @@ def choose_engine(world: World, name: EngineName = "auto") -> tuple[EngineName, 
 
 def warp_misses(world: MujocoWorld) -> str:
     """Which feature of a world's model MuJoCo Warp does not have, in its own words; nothing if it has all."""
+    import_mujoco_warp()  # raises where it is not installed, also after a world has been tried
     hashable: Any = world
     return _warp_misses(hashable)
 
