@@ -18,7 +18,7 @@ from wanderlust.recipes import DEFAULT
 from wanderlust.sweeps import grid
 from wanderlust.sweeps.figures import COVERAGES, bars
 from wanderlust.sweeps.grid import Row
-from wanderlust.sweeps.tables import Facts, Study, number
+from wanderlust.sweeps.tables import JsonObject, Study, number
 
 
 class Cell(NamedTuple):
@@ -106,7 +106,7 @@ def grid_study(out: Path, env: str) -> Study:
     )
 
 
-def _about(cell: Cell) -> Facts:
+def _about(cell: Cell) -> JsonObject:
     return {**cell._asdict(), "known_as": KNOWN_AS.get(cell)}
 
 

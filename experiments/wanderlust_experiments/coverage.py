@@ -53,14 +53,14 @@ from wanderlust.report.plots.style import (
 )
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.sweeps import grid
-from wanderlust.sweeps.figures import COVERAGES, Picture, bars, picture_of
+from wanderlust.sweeps.figures import COVERAGES, FigureFiles, bars, figure_files
 from wanderlust.sweeps.grid import Row, measured_where
-from wanderlust.sweeps.tables import Facts, Study, amount, count, number
+from wanderlust.sweeps.tables import JsonObject, Study, amount, count, number
 from wanderlust.train import stages
 from wanderlust.train.probe import random_episodes
 
 RANDOM = "random"
-UNTRAINED: Facts = {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}}
+UNTRAINED: JsonObject = {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}}
 """What tells a row without a policy from the others."""
 VARIANTS = (*(f"{method}-{view}" for method in ("diayn", "dads") for view in ("xyo", "xy", "o")), "ibol-o")
 """Methods with feature engineering: what the networks see was chosen by hand."""
@@ -156,13 +156,13 @@ def _default(space: SkillConfig) -> tuple[str, ...]:
     return CONTINUOUS if space.kind == "continuous" else DISCRETE
 
 
-def _alpha(row: Facts) -> str:
+def _alpha(row: JsonObject) -> str:
     if row["alpha"] is None:
         return ""
     return f"{row['alpha']:g}, learned" if row["learn_alpha"] else f"{row['alpha']:g}"
 
 
-def _pace(row: Facts) -> str:
+def _pace(row: JsonObject) -> str:
     seconds = row["training_seconds_per_1000_updates"]
     return "" if seconds is None else f"{seconds:.2f}"
 
@@ -292,7 +292,7 @@ class RandomActions(Row):
         """Its episodes."""
         return roll_out_randomly(self.config, episodes)
 
-    def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
+    def measured(self, folder: Path, episodes: int, quiet: bool) -> JsonObject:
         spec, rollout = make_world(self.config.env).spec, self.rollout(episodes)
         where, per_seed = list(spec.groups["position"]), measures(spec, rollout, rollout)
         arrays = {"position": np.asarray(rollout.obs[..., where]), "skill": np.asarray(rollout.skill)}
@@ -318,12 +318,12 @@ def _rollouts(folder: Path) -> Path:
 
 @styled
 def trajectories(
-    results: Facts,
-    rows: Mapping[str, Facts],
+    results: JsonObject,
+    rows: Mapping[str, JsonObject],
     runs: Path,
     unit: str = " (m)",
     scenery: Callable[[Axes], None] | None = None,
-) -> Picture | None:
+) -> FigureFiles | None:
     """Where the random skills of every row's first seed go, one panel each, all at one scale; before a scenery, if any.
 
     Nothing if the runs are gone; a row alone whose run is gone has an empty panel.
@@ -354,7 +354,7 @@ def trajectories(
     name_axes(made, f"x{unit}", f"y{unit}" if plane else "skills")
     several = [line("0.45", "a colour for each\ndiscrete skill", linewidth=2.4)] if discrete else []
     legend(made.strip, [start_entry(), *([] if floor is None else [baseline_entry()]), *several], on_wheel)
-    return picture_of(made.figure)
+    return figure_files(made.figure)
 
 
 def _show_row(axes: Axes, position: NDArray[np.floating], skill: NDArray[np.floating], kind: str) -> None:

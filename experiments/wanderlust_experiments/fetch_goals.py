@@ -31,9 +31,9 @@ from wanderlust.report.plots.style import few_ticks, head, styled
 from wanderlust.runs.files import read_object, read_rows
 from wanderlust.runs.run import Run
 from wanderlust.sweeps import grid
-from wanderlust.sweeps.figures import picture_of
+from wanderlust.sweeps.figures import figure_files
 from wanderlust.sweeps.grid import Row
-from wanderlust.sweeps.tables import Facts, Picture, Study, count, number
+from wanderlust.sweeps.tables import FigureFiles, JsonObject, Study, count, number
 from wanderlust_experiments.coverage import RANDOM
 from wanderlust_experiments.fetch import ROWS as TRAINED
 from wanderlust_experiments.fetch import UNTOUCHED
@@ -102,7 +102,7 @@ def found_runs(folder: Path, env: str, only: tuple[str, ...]) -> dict[str, Run]:
     return runs
 
 
-def about(run: Run) -> Facts:
+def about(run: Run) -> JsonObject:
     """Which skills they are: a row in the results must be of the same."""
     facts = {"name": run.config.name, "recipe": run.config.recipe, "epoch": max(run.checkpoints())}
     return {"skills": {**facts, **{name: run.provenance().get(name) for name in ("command", "commit")}}}
@@ -133,7 +133,7 @@ class Solved(Row):
             f"{count(self.asked.seeds, 'controller')}, {count(setting.epochs, 'epoch')} of {setting.episodes} episodes"
         )
 
-    def headline(self, measured: Facts) -> str:
+    def headline(self, measured: JsonObject) -> str:
         zero_shot = f", {number(measured, 'zero_shot', 2)} zero-shot" if "zero_shot" in measured["metrics"] else ""
         return f"return {number(measured, 'return', 2)}{zero_shot}, {number(measured, 'random', 2)} by chance"
 
@@ -141,7 +141,7 @@ class Solved(Row):
         """The run in a folder, trained to whatever epoch, whole or pruned."""
         return Run.open(folder)
 
-    def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
+    def measured(self, folder: Path, episodes: int, quiet: bool) -> JsonObject:
         """Returns of controllers, of the zero-shot choice if there is one, and of chance; and the learning curve."""
         run, task = self.run(folder), self.asked.task
         learned = self._learned(run, episodes, quiet)
@@ -171,7 +171,7 @@ class Solved(Row):
             "curve": curve,
         }
 
-    def _learned(self, run: Run, episodes: int, quiet: bool) -> Facts:
+    def _learned(self, run: Run, episodes: int, quiet: bool) -> JsonObject:
         """The result of controllers: learned now, gone on with if they were stopped, or there already."""
         asked = self.asked
         facts = {
@@ -222,14 +222,14 @@ def goals_study(out: Path, env: str) -> Study:
     )
 
 
-def given(rows: Mapping[str, Facts]) -> str:
+def given(rows: Mapping[str, JsonObject]) -> str:
     """How much the controllers learned from."""
     one = next(iter(rows.values()))
     return f"a controller of {one['epochs']:,} epochs and {one['updates_per_seed']['sac']:,} SAC updates"
 
 
 @styled
-def draw(results: Facts, rows: Mapping[str, Facts]) -> Picture:
+def draw(results: JsonObject, rows: Mapping[str, JsonObject]) -> FigureFiles:
     """Returns while controllers learn, their 95% intervals over seeds; what LSD reaches without, and chance."""
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()
@@ -261,4 +261,4 @@ def draw(results: Facts, rows: Mapping[str, Facts]) -> Picture:
     figure.legend(loc="outside right upper")
     spread = f"{len(results['seeds'])} seeds, mean and 95% interval" if len(results["seeds"]) > 1 else "one seed"
     head(figure, f"{results['config']['task']}, SAC over skills", spread)
-    return picture_of(figure)
+    return figure_files(figure)

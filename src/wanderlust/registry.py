@@ -76,7 +76,8 @@ class Registry:
             self._search()
             place = self._family(name) or (name if ":" in name else self._places.get(name))
             if place is None:
-                known = ", ".join(self.names())
+                files = [f"the path of a {' or '.join(self._files)} file"] if self._files else []
+                known = ", ".join((*self.names(), *files))
                 near = did_you_mean(name, self.names())
                 raise UserError(
                     f"unknown {self.kind} {name!r}{near}; known: {known}; or package.module:Name for your own"

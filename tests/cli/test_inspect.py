@@ -30,7 +30,7 @@ def test_it_knows_worlds_by_name_and_refuses_the_rest(command_line, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     for arguments, words in (
         (("point",), "its dynamics are a formula"),
-        (("nothing",), "unknown environment 'nothing'"),
+        (("nothing",), "the path of a .xml or .mjcf or .urdf file; or package.module:Name"),
         (("ant", "--free-base"), "ant is no model file; leave out --free-base"),
         (("gone.urdf",), "there is no model file gone.urdf"),
     ):

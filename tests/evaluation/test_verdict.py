@@ -118,6 +118,12 @@ def test_the_words_say_what_the_numbers_are():
     assert "first two principal directions" in text and "(50, 95% interval 45 to 55)" in text
     assert "from starts up to 3 away with cosine 0.50" in text and "change of skill" not in text
     assert set(verdict.ADVICE) == set(verdict.HEADLINES)
+    assert "What to try" not in text
+    without, with_one = (
+        "\n".join(words({**facts, "level": "static", "place": place})) for place in ("focus", "position")
+    )
+    assert "What to try: train for longer, a larger --sac.alpha" in without and "--focus" not in without
+    assert "What to try: train for longer, `--focus position`, a larger" in with_one
 
 
 def test_an_evaluation_ends_with_a_verdict():

@@ -91,6 +91,18 @@ def test_the_list_is_computed_from_the_results_there_are(tmp_path, capsys):
     assert "not measured" in paper.as_text(nothing)
 
 
+def test_where_no_results_are_the_list_says_where_it_looked(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["reproduce", "list"])
+    assert end.value.code == 0
+    assert "there is no folder benchmarks/results here" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(SystemExit) as end:
+        cli.main(["reproduce", "list", "--results", "nowhere"])
+    assert end.value.code == 2
+    assert "there is no folder of results nowhere" in capsys.readouterr().err
+
+
 def test_what_fits_is_carried_out_shortest_first(monkeypatch):
     codes = {"point-goals": 0}
     tried = []

@@ -190,9 +190,12 @@ def test_a_run_that_was_not_evaluated_is_evaluated_beside_it(run):
 def test_damaged_files_are_a_line(run):
     facts = json.loads((run.evaluation / "evaluation.json").read_text())
     write_json(run.evaluation / "evaluation.json", {**facts, "seeds": "none"})
+    with pytest.raises(html.UserError, match=r"evaluation\.json is damaged: seeds"):
+        read_record(run, "run")
+    write_json(run.evaluation / "evaluation.json", facts)
     record = read_record(run, "run")
     (run.evaluation / "rollouts.safetensors").write_bytes(b"no")
-    with pytest.raises(html.UserError, match=r"not a whole wanderlust file"):
+    with pytest.raises(html.UserError, match=rf"^{re.escape(str(run.evaluation))}.* not a whole wanderlust file"):
         draw_all(record, run.path / "drawn")
 
 

@@ -101,7 +101,8 @@ class Inspect:
             left = "breaks down: not finite"
         else:
             still = "at rest" if rest.speed < doctor.QUIET else f"still moving, up to {rest.speed:.3g} per second"
-            left = f"{rest.contacts} contacts, {1000 * rest.deepest:.2g} mm deep at most; {still}"
+            touching = "1 contact" if rest.contacts == 1 else f"{rest.contacts} contacts"
+            left = f"{touching}, {1000 * rest.deepest:.2g} mm deep at most; {still}"
         broke = f"{shaken.broken} of {doctor.BODIES} break down within {shaken.steps} control steps"
         if shaken.broken:
             broke += ": a smaller timestep, more damping or armature, or weaker actuators may cure it"

@@ -10,6 +10,7 @@ from tyro.conf import arg
 
 from wanderlust.cli.reports import EXIT_BROKEN, EXIT_INTERRUPTED
 from wanderlust.config import require_positive
+from wanderlust.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,8 +31,14 @@ class PaperList:
     def run(self, console: Console) -> int:
         from wanderlust_experiments import paper
 
+        if not self.results.is_dir() and self.results != PaperList.results:
+            raise UserError(f"there is no folder of results {self.results}")
         lines = paper.listed(self.results)
         console.print(paper.as_json(lines) if self.json else paper.as_text(lines), end="")
+        if not self.json and not self.results.is_dir():
+            console.print(
+                f"there is no folder {self.results} here: run this in Wanderlust's repository, or give --results DIR"
+            )
         return 0
 
 

@@ -28,6 +28,7 @@ class Discover:
       wanderlust discover ant --recipe fast                 the same on a GPU
       wanderlust discover ant --method dads --method.alternatives 50 --sac.discount 0.995
       wanderlust discover fetch-push --method lsd --with music
+      wanderlust discover robot.xml                         your own robot, as MJCF or URDF
       wanderlust discover gymnasium:Walker2d-v5             any Gymnasium environment with Box actions
       wanderlust discover half-cheetah --focus "qpos[0:3]"  what the learned map sees of the state
       wanderlust discover --resume runs/xyo                 continue a run that was stopped
@@ -292,6 +293,7 @@ class List:
             env: f"{WORLDS.get(env).summary}; recipes: {', '.join(recipes.known_recipes(env))}"
             for env in WORLDS.names()
         }
+        with_recipes["FILE.xml, FILE.urdf"] = f"{WORLDS.get('mjcf:').summary}; recipes: laptop"
         with_recipes["gymnasium:ID"] = f"{WORLDS.get('gymnasium:').summary}; recipes: laptop"
         sections = (
             ("environments", with_recipes),

@@ -195,7 +195,8 @@ def words(verdict: Mapping[str, Any]) -> list[str]:
         f"{found['survived_random'] * length:.0f}."
     )
     lines.extend(_robust(verdict["robustness"]))
-    return lines + ADVICE[verdict["level"]]
+    advice = [said for said in ADVICE[verdict["level"]] if said != FOCUS or verdict["place"] == "position"]
+    return lines + ([f"What to try: {', '.join(advice)}."] if advice else [])
 
 
 def _robust(found: Mapping[str, Any]) -> list[str]:
@@ -207,12 +208,13 @@ def _robust(found: Mapping[str, Any]) -> list[str]:
     return [f"Robust: skills keep their direction {', and '.join(said)}."] if said else []
 
 
+FOCUS = "`--focus position`"
+"""Where the world has a position."""
+LONGER, SEEDS, WEIGHT = "train for longer", "other seeds (--seeds 4)", "a larger --sac.alpha"
 ADVICE = {
     "learned": [],
-    "partly": ["What to try: train for longer, or more seeds; `--focus position` if what differs is no use to you."],
-    "static": [
-        "What to try: a method that rewards distance (`wanderlust list`), `--focus position`, a larger --sac.alpha."
-    ],
-    "alike": ["What to try: other seeds (--seeds 4), a larger --sac.alpha, fewer dimensions of skills."],
-    "nothing": ["What to try: train for longer, other seeds (--seeds 4), `--focus position`, a larger --sac.alpha."],
+    "partly": [LONGER, SEEDS, FOCUS],
+    "static": [LONGER, FOCUS, WEIGHT, "if its method rewards no distance, one that does (`wanderlust list`)"],
+    "alike": [LONGER, SEEDS, WEIGHT, "fewer dimensions of skills"],
+    "nothing": [LONGER, SEEDS, FOCUS, WEIGHT],
 }

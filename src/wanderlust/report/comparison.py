@@ -11,6 +11,7 @@ from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import MEASURES, summarise
 from wanderlust.runs.card import markdown_table
 from wanderlust.runs.files import bounded, read_object
+from wanderlust.runs.measured import read_evaluation
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import LARGEST_TEXT
 
@@ -101,7 +102,7 @@ def evaluated_at(record: RunRecord, results: Path) -> RunRecord:
     path = results / "evaluation" / "evaluation.json"
     if not (path.is_file() and (results / "evaluation" / "rollouts.safetensors").is_file()):
         return record
-    return dataclasses.replace(record, evaluation=read_object(path, "the run's evaluation"), results=results)
+    return dataclasses.replace(record, evaluation=read_evaluation(path.parent), results=results)
 
 
 def labels(runs: Sequence[Run]) -> list[str]:

@@ -13,6 +13,7 @@ from wanderlust.report import html, plots
 from wanderlust.report.comparison import RANDOM, RunRecord, differences, notes, reached, spread, tasks
 from wanderlust.report.plots.side_by_side import Drawn, draw_comparison
 from wanderlust.runs.card import without_folders
+from wanderlust.runs.measured import open_rollouts
 
 CAPTIONS = {
     "trajectories": "Where random skills go, by the colour of the skill. Grey: random actions in the same world.",
@@ -283,7 +284,8 @@ def draw_all(record: RunRecord, folder: Path) -> dict[str, tuple[Path, str]]:
     found: list[tuple[str, Path, str]] = []
     source = record.run.results
     try:
-        if record.results is not None:
+        if record.results is not None and record.evaluation is not None:
+            open_rollouts(record.results / "evaluation", len(record.evaluation["seeds"]))  # errors name the run's file
             _copy(record.results / "evaluation", folder / "evaluation", ("evaluation.json", "rollouts.safetensors"))
             _copy(record.run.path, folder, ("metrics.jsonl",))
             drawn = plots.draw_run(folder, learned=bool([row for row in record.curve if "reward" in row]))

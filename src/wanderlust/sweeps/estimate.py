@@ -67,7 +67,7 @@ def all_steps(config: RunConfig) -> int:
 
 def _keys(item: Item) -> tuple[str, str]:
     """What runs of the same pace have in common, nearest first."""
-    return f"row {item.cell}", f"world {item.cell.world}"
+    return f"row {item.combination}", f"world {item.combination.world}"
 
 
 def hours_in_words(hours: float) -> str:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from wanderlust.evaluation.statistics import Spread, spread
 from wanderlust.report.plots.colours import INK, MUTED, REACHED
 from wanderlust.report.plots.style import few_ticks, head, png_of, styled, svg_of
-from wanderlust.sweeps.tables import Facts, Picture, amount
+from wanderlust.sweeps.tables import FigureFiles, JsonObject, amount
 
 COVERAGES = {"coverage_mode": "mode actions", "coverage_sampled": "sampled actions"}
 SHADES = (REACHED, "#7fb2dc", "#d4600c")
@@ -17,13 +17,13 @@ SHADES = (REACHED, "#7fb2dc", "#d4600c")
 
 
 def bars(
-    results: Facts,
-    rows: Mapping[str, Facts],
+    results: JsonObject,
+    rows: Mapping[str, JsonObject],
     measures: Mapping[str, str],
     axis: str,
-    label: Callable[[str, Facts], str] = lambda name, _: name,
+    label: Callable[[str, JsonObject], str] = lambda name, _: name,
     floor: str = "",
-) -> Picture:
+) -> FigureFiles:
     """Bars of some measures for every row of a comparison, and a line at the first measure of the `floor`, if any."""
     named = {label(name, row): row["metrics"] for name, row in rows.items()}
     lowest = label(floor, rows[floor]) if floor in rows else ""
@@ -45,7 +45,7 @@ def draw_bars(
     about: str,
     given: str,
     floor: str = "",
-) -> Picture:
+) -> FigureFiles:
     """Bars of means, with the bootstrap interval over seeds and a dot for each seed; the first row on top."""
     figure = Figure(figsize=(8.2, 1.5 + (0.2 + 0.17 * len(measures)) * len(rows)), layout="constrained")
     axes = figure.subplots()
@@ -82,7 +82,7 @@ def draw_bars(
     if len(measures) > 1 or floor in rows:
         figure.legend(loc="outside right upper", ncols=1)
     head(figure, about, given)
-    return picture_of(figure)
+    return figure_files(figure)
 
 
 NOTHING = Spread(math.nan, math.nan, math.nan, math.nan, ())
@@ -93,6 +93,6 @@ def _drawable(number: float | None) -> float:
     return math.nan if number is None else number
 
 
-def picture_of(figure: Figure) -> Picture:
+def figure_files(figure: Figure) -> FigureFiles:
     """A figure as PNG and SVG."""
-    return Picture(png_of(figure), svg_of(figure))
+    return FigureFiles(png_of(figure), svg_of(figure))

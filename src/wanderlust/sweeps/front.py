@@ -12,7 +12,7 @@ from wanderlust.sweeps.attempt import BUDGET, FAILED, FINISHED
 from wanderlust.sweeps.estimate import RULE, estimate
 from wanderlust.sweeps.local import Place, Processes
 from wanderlust.sweeps.plan import Plan, read_plan
-from wanderlust.sweeps.sweep import Entry, carry_out, look
+from wanderlust.sweeps.sweep import Entry, carry_out, read_entries
 from wanderlust.sweeps.table import shown, summary, table
 
 
@@ -96,7 +96,7 @@ def plan_sweep(
     plan = read_plan(grid, out)
     if hours is not None:
         plan = dataclasses.replace(plan, hours=hours)
-    return Swept(plan, look(plan), workers, ray)
+    return Swept(plan, read_entries(plan), workers, ray)
 
 
 def sweep(

@@ -26,10 +26,10 @@ from wanderlust.runs.run import Run
 from wanderlust.sweeps import sweep
 from wanderlust.sweeps.attempt import keep_last
 from wanderlust.sweeps.local import Processes
-from wanderlust.sweeps.plan import Cell, Item, Plan
+from wanderlust.sweeps.plan import Combination, Item, Plan
 from wanderlust.sweeps.standing import opened, standing
 from wanderlust.sweeps.table import shown
-from wanderlust.sweeps.tables import Facts, Study, count, markdown, number, write_table_and_figures
+from wanderlust.sweeps.tables import JsonObject, Study, count, markdown, number, write_table_and_figures
 from wanderlust.train import stages
 
 EPISODES = 200
@@ -45,7 +45,7 @@ class Row:
     """Something to compare: skills that are trained, unless a subclass measures something else."""
 
     config: RunConfig
-    about: Facts
+    about: JsonObject
     """What tells it from the other rows; a row in the results file must have the same."""
     trains: ClassVar[bool] = True
     """Whether getting its numbers takes the training of a run of its own."""
@@ -57,7 +57,7 @@ class Row:
         epochs = self.config.schedule.epochs + (first.schedule.epochs if first else 0)
         return f"{count(self.config.seeds, 'seed')}, {count(epochs, 'epoch')}"
 
-    def headline(self, measured: Facts) -> str:
+    def headline(self, measured: JsonObject) -> str:
         """Its most telling number, in a few words."""
         return f"covers {number(measured, 'coverage_mode')} bins"
 
@@ -65,7 +65,7 @@ class Row:
         """The run in a folder, if there is one; one of something else is refused."""
         return opened(folder, self.config)
 
-    def measured(self, folder: Path, episodes: int, quiet: bool) -> Facts:
+    def measured(self, folder: Path, episodes: int, quiet: bool) -> JsonObject:
         """Its numbers, from the run in a folder, which is made, finished or only read."""
         run = self.run(folder) or stages.start(self.config, folder)
         train_to_end(run, quiet)
@@ -93,7 +93,7 @@ def _phi_updates(config: RunConfig) -> int:
     return config.schedule.epochs * config.schedule.method_steps if learns else 0
 
 
-def measured_where(config: RunConfig) -> Facts:
+def measured_where(config: RunConfig) -> JsonObject:
     """By what command, code and machine a row was measured."""
     where = provenance(config)
     return {key: where[key] for key in ("command", "commit", "time", "device")}
@@ -115,7 +115,7 @@ def train_side_by_side(runs: Mapping[str, RunConfig], work: Path, workers: int, 
 
     What fails is left to be tried once more, and reported, by whoever measures the runs.
     """
-    items = tuple(Item(name, Cell(config.env.name, name), config, work / name) for name, config in runs.items())
+    items = tuple(Item(name, Combination(config.env.name, name), config, work / name) for name, config in runs.items())
     each = max(1, cores() // workers)
     plan = Plan(work, items, {}, retries=0, cores_per_run=each, episodes=EPISODES)
     place = Processes(work / "logs", each, workers)
@@ -131,9 +131,9 @@ def carry_out(
     shared: RunConfig,
     work: Path,
     quiet: bool,
-    config: Facts | None = None,
+    config: JsonObject | None = None,
     workers: int = 1,
-) -> tuple[Facts, str]:
+) -> tuple[JsonObject, str]:
     """Train and measure the rows that the results lack; return the results, and as a table.
 
     Runs go under `work`. A row whose training fails is named and left out; the next call tries it again. `config` is
@@ -182,7 +182,7 @@ def carry_out(
 # --- the file of results ---------------------------------------------------------------------------------------------
 
 
-def _results_so_far(study: Study, shared: RunConfig, config: Facts) -> Facts:
+def _results_so_far(study: Study, shared: RunConfig, config: JsonObject) -> JsonObject:
     """The results in a file, or none yet; a file of another configuration is refused, not overwritten."""
     path = study.path(".json")
     if not path.exists():
@@ -207,7 +207,7 @@ def _results_so_far(study: Study, shared: RunConfig, config: Facts) -> Facts:
     return {**results, study.rows_are: rows}
 
 
-def _refuse_other(what: str, ours: Facts, theirs: Facts) -> None:
+def _refuse_other(what: str, ours: JsonObject, theirs: JsonObject) -> None:
     """What stands in the results must be what would be trained now: recipes may have changed since."""
     for key, value in ours.items():
         if theirs.get(key) != value:
@@ -217,7 +217,7 @@ def _refuse_other(what: str, ours: Facts, theirs: Facts) -> None:
             )
 
 
-def _plain(facts: Facts) -> Facts:
+def _plain(facts: JsonObject) -> JsonObject:
     """As it would come back from a file."""
-    plain: Facts = json.loads(json.dumps(facts))
+    plain: JsonObject = json.loads(json.dumps(facts))
     return plain

@@ -16,7 +16,7 @@ from wanderlust.runs.files import read_text
 from wanderlust.sweeps.attempt import FAILED, INTERRUPTED, Ending, Order, attempt
 
 LOOK = 0.1
-"""Seconds between two looks at the processes."""
+"""Seconds between two checks of the processes."""
 
 
 class Place(Protocol):

@@ -40,7 +40,7 @@ KEYS: Mapping[str, tuple[Any, str]] = {
 POSITIVE = ("hours", "hours_per_run", "cores_per_run", "episodes")
 
 
-class Cell(NamedTuple):
+class Combination(NamedTuple):
     """What the seeds of one row of the results have in common."""
 
     world: str
@@ -56,7 +56,7 @@ class Item:
     """A run that is to be there in the end."""
 
     name: str
-    cell: Cell
+    combination: Combination
     config: RunConfig
     folder: Path
 
@@ -88,7 +88,7 @@ class Plan:
     @property
     def modules(self) -> tuple[str, ...]:
         """Modules that methods and worlds of the user's own come from."""
-        named = (name for item in self.items for name in item.cell[:2] if ":" in name)
+        named = (name for item in self.items for name in item.combination[:2] if ":" in name)
         return tuple(dict.fromkeys(name.partition(":")[0] for name in named))
 
 
@@ -185,21 +185,23 @@ def _wrong_keys(words: Mapping[str, Any], known: Mapping[str, tuple[Any, str]], 
 
 
 def _items(words: Mapping[str, Any], out: Path) -> tuple[tuple[Item, ...], list[str]]:
-    """Every run, all cells of the first seed first; and what cannot be."""
+    """Every run, all combinations of the first seed first; and what cannot be."""
     seeds = list(range(words["seeds"])) if isinstance(words["seeds"], int) else words["seeds"]
     shared = {name: words[name] for name in WORDS if name in words}
-    configs: dict[Cell, RunConfig] = {}
-    refused: dict[str, Cell] = {}
+    configs: dict[Combination, RunConfig] = {}
+    refused: dict[str, Combination] = {}
     for world in words["worlds"]:
         for method in words["methods"]:
             for setting, own in (words["settings"] or {"": {}}).items():
-                cell = Cell(world, method.lower() if ":" not in method else method, setting)
+                combination = Combination(world, method.lower() if ":" not in method else method, setting)
                 try:
-                    configs[cell] = _config(cell, {**shared, **own}, (shared.get("set", {}), own.get("set", {})))
+                    configs[combination] = _config(
+                        combination, {**shared, **own}, (shared.get("set", {}), own.get("set", {}))
+                    )
                 except UserError as error:
-                    refused.setdefault(str(error), cell)
-    wrong = [f"{cell}: {error}" for error, cell in refused.items()]
-    items = [_item(cell, config, seed, out) for seed in seeds for cell, config in configs.items()]
+                    refused.setdefault(str(error), combination)
+    wrong = [f"{combination}: {error}" for error, combination in refused.items()]
+    items = [_item(combination, config, seed, out) for seed in seeds for combination, config in configs.items()]
     names = [item.name for item in items]
     wrong += [f"two runs would be called {name}" for name in sorted({one for one in names if names.count(one) > 1})]
     for item in items:
@@ -210,12 +212,12 @@ def _items(words: Mapping[str, Any], out: Path) -> tuple[tuple[Item, ...], list[
     return tuple(items), wrong
 
 
-def _config(cell: Cell, words: Mapping[str, Any], changes: tuple[Mapping[str, Any], ...]) -> RunConfig:
+def _config(combination: Combination, words: Mapping[str, Any], changes: tuple[Mapping[str, Any], ...]) -> RunConfig:
     merged = {key: value for table in changes for key, value in flat(dict(table)).items()}
     options = {name: words.get(name) for name in ("skills", "discrete", "engine", "budget_steps")}
     return configure(
-        cell.world,
-        cell.method,
+        combination.world,
+        combination.method,
         bonus=words.get("with"),
         recipe=words.get("recipe", "laptop"),
         seeds=1,
@@ -224,7 +226,7 @@ def _config(cell: Cell, words: Mapping[str, Any], changes: tuple[Mapping[str, An
     )
 
 
-def _item(cell: Cell, config: RunConfig, seed: int, out: Path) -> Item:
-    parts = (*(part.rpartition(":")[2].lower() for part in cell if part), f"seed{seed}")
+def _item(combination: Combination, config: RunConfig, seed: int, out: Path) -> Item:
+    parts = (*(part.rpartition(":")[2].lower() for part in combination if part), f"seed{seed}")
     name = "_".join(parts)
-    return Item(name, cell, dataclasses.replace(config, seed=seed), out / name)
+    return Item(name, combination, dataclasses.replace(config, seed=seed), out / name)

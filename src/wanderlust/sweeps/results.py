@@ -13,7 +13,7 @@ from wanderlust.runs.provenance import provenance
 from wanderlust.runs.run import Run
 from wanderlust.sweeps.attempt import BUDGET, FINISHED
 from wanderlust.sweeps.figures import COVERAGES, draw_bars, seeds_in_words
-from wanderlust.sweeps.plan import Cell, Plan
+from wanderlust.sweeps.plan import Combination, Plan
 from wanderlust.sweeps.sweep import Entry
 
 MAIN = "coverage_mode"
@@ -48,11 +48,15 @@ def write_results(plan: Plan, entries: Sequence[Entry]) -> tuple[str, tuple[Path
     return text, (*files, *_figures(plan, rows))
 
 
-def _figures(plan: Plan, rows: Mapping[Cell, Mapping[str, Any]]) -> list[Path]:
+def _figures(plan: Plan, rows: Mapping[Combination, Mapping[str, Any]]) -> list[Path]:
     """Bins covered by the rows of each world, with a dot for every seed."""
     paths = []
-    for world in dict.fromkeys(cell.world for cell in rows):
-        mine = {str(Cell("", *cell[1:])).strip(): row for cell, row in rows.items() if cell.world == world}
+    for world in dict.fromkeys(combination.world for combination in rows):
+        mine = {
+            str(Combination("", *combination[1:])).strip(): row
+            for combination, row in rows.items()
+            if combination.world == world
+        }
         steps = sorted({one for row in mine.values() for one in row["env_steps"]})
         given = f"{steps[0]:,}" + (f" to {steps[-1]:,}" if len(steps) > 1 else "") + " environment steps per seed"
         most = max((row["seeds"] for row in mine.values()), key=len)
@@ -73,22 +77,22 @@ def _unfinished(entry: Entry) -> dict[str, Any]:
     return {"run": entry.item.name, "state": entry.state, "epoch": now.epoch, "epochs": now.epochs, "why": entry.why}
 
 
-def _rows(entries: Sequence[Entry]) -> dict[Cell, dict[str, Any]]:
+def _rows(entries: Sequence[Entry]) -> dict[Combination, dict[str, Any]]:
     """Every row that has a measured run, with its seeds."""
-    found: dict[Cell, list[tuple[Entry, dict[str, Any]]]] = {}
+    found: dict[Combination, list[tuple[Entry, dict[str, Any]]]] = {}
     for entry in entries:
         if entry.state in (FINISHED, BUDGET):
             path = Run(entry.item.folder, entry.item.config).evaluation / "evaluation.json"
-            found.setdefault(entry.item.cell, []).append((entry, read_object(path, "the evaluation")))
-    return {cell: _row(cell, runs) for cell, runs in found.items()}
+            found.setdefault(entry.item.combination, []).append((entry, read_object(path, "the evaluation")))
+    return {combination: _row(combination, runs) for combination, runs in found.items()}
 
 
-def _row(cell: Cell, runs: Sequence[tuple[Entry, dict[str, Any]]]) -> dict[str, Any]:
+def _row(combination: Combination, runs: Sequence[tuple[Entry, dict[str, Any]]]) -> dict[str, Any]:
     runs = sorted(runs, key=lambda one: one[0].item.config.seed)
     measured = [evaluation["metrics"] for _, evaluation in runs]
     names = [name for name in measured[0] if all(name in one for one in measured)]
     return {
-        **cell._asdict(),
+        **combination._asdict(),
         "seeds": [entry.item.config.seed for entry, _ in runs],
         "runs": [str(entry.item.folder) for entry, _ in runs],
         "env_steps": [evaluation["env_steps"] + evaluation["env_steps_before"] for _, evaluation in runs],
@@ -104,15 +108,15 @@ def _value(measure: Mapping[str, Any]) -> float:
     return float(measure["mean"])
 
 
-def _claims(rows: Mapping[Cell, Mapping[str, Any]]) -> list[str]:
+def _claims(rows: Mapping[Combination, Mapping[str, Any]]) -> list[str]:
     """Who is ahead of whom in each world, where the seeds say so."""
-    worlds = dict.fromkeys(cell.world for cell in rows)
+    worlds = dict.fromkeys(combination.world for combination in rows)
     found = []
     for world in worlds:
         named = {
-            str(Cell("", *cell[1:])): row["metrics"][MAIN]["per_seed"]
-            for cell, row in rows.items()
-            if cell.world == world
+            str(Combination("", *combination[1:])): row["metrics"][MAIN]["per_seed"]
+            for combination, row in rows.items()
+            if combination.world == world
         }
         found += [f"{world}: {sentence}" for sentence in orderings(named)]
     return found

@@ -34,9 +34,9 @@ WAITING, RUNNING, ELSEWHERE, STOPPED = "waiting", "running", "elsewhere", "stopp
 """What a run does, beside how it has ended."""
 ENDED = (FINISHED, BUDGET, FAILED, STOPPED)
 TURN = 1.0
-"""Seconds between two looks at all runs."""
+"""Seconds between two checks of all runs."""
 AGAIN = 5.0
-"""Seconds before a run is looked at again that another process held."""
+"""Seconds until a run that another process held is tried again."""
 MOST_LOST = 20
 """Times that a run may lose its machine."""
 
@@ -55,13 +55,13 @@ class Entry:
     not_before: float = 0.0
     began: float = 0.0
 
-    def look(self, plan: Plan) -> None:
-        """See how far it is."""
+    def refresh(self, plan: Plan) -> None:
+        """Read from its folder how far it is."""
         if self.item.folder.exists():
             self.standing = standing(Run(self.item.folder, self.item.config), plan.seconds_per_run)
 
-    def settle(self) -> None:
-        """It is done, as its folder says."""
+    def mark_done(self) -> None:
+        """Set the state of a run that is done, as its folder says."""
         self.state = FINISHED if self.standing.epoch >= self.standing.epochs else BUDGET
 
 
@@ -77,7 +77,7 @@ def carry_out(plan: Plan, place: Place, watch: Watch = lambda entries, news: Non
     """
     try:
         check_writable(plan.out)
-        entries = {entry.item.name: entry for entry in look(plan)}
+        entries = {entry.item.name: entry for entry in read_entries(plan)}
         with _stop_asked() as presses:
             _turns(plan, place, entries, presses, watch)
     finally:
@@ -85,13 +85,13 @@ def carry_out(plan: Plan, place: Place, watch: Watch = lambda entries, news: Non
     return list(entries.values())
 
 
-def look(plan: Plan) -> list[Entry]:
+def read_entries(plan: Plan) -> list[Entry]:
     """How all runs fare, as their folders say."""
     entries = [Entry(item) for item in plan.items]
     for entry in entries:
-        entry.look(plan)
+        entry.refresh(plan)
         if entry.standing.done:
-            entry.settle()
+            entry.mark_done()
     return entries
 
 
@@ -128,7 +128,7 @@ def _turns(plan: Plan, place: Place, entries: dict[str, Entry], presses: Callabl
             watch(list(entries.values()), news)
         for entry in entries.values():
             if entry.state in (RUNNING, ELSEWHERE):
-                entry.look(plan)
+                entry.refresh(plan)
 
 
 def _begin(entry: Entry, plan: Plan, place: Place, claim: str) -> bool:
@@ -136,9 +136,9 @@ def _begin(entry: Entry, plan: Plan, place: Place, claim: str) -> bool:
     if entry.not_before > time.monotonic():
         return False
     entry.not_before = time.monotonic() + AGAIN
-    entry.look(plan)
+    entry.refresh(plan)
     if entry.standing.done:
-        entry.settle()
+        entry.mark_done()
         return False
     if entry.state == ELSEWHERE and entry.item.folder.exists() and is_held(entry.item.folder):
         return False
@@ -152,7 +152,7 @@ def _begin(entry: Entry, plan: Plan, place: Place, claim: str) -> bool:
 def _end(entry: Entry, ending: Ending, plan: Plan, stopping: bool) -> str:
     """Note how an attempt has ended, and whether there is another; return it as a line."""
     name, before = entry.item.name, entry.attempts
-    entry.look(plan)
+    entry.refresh(plan)
     if ending.reason == HELD:
         entry.state, entry.why = ELSEWHERE, ending.why
         return "" if stopping else f"{name}: {ending.why}"

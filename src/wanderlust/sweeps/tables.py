@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 from wanderlust.runs.files import read_text, write_atomic
 
-Facts = dict[str, Any]
+JsonObject = dict[str, Any]
 """What the results file says of a row, or of the whole study."""
 
 
-class Picture(NamedTuple):
+class FigureFiles(NamedTuple):
     """A figure in both forms in which it is written."""
 
     png: bytes
     svg: bytes
 
 
-Draw = Callable[[Facts, Mapping[str, Facts]], Picture | None]
+Draw = Callable[[JsonObject, Mapping[str, JsonObject]], FigureFiles | None]
 """A picture of the results and their rows, if there is anything to draw."""
 
 
@@ -38,12 +38,12 @@ class Study:
     """What the numbers in the table are."""
     order: tuple[str, ...]
     """Rows in the order of the table; others follow."""
-    columns: Mapping[str, Callable[[str, Facts], str]]
+    columns: Mapping[str, Callable[[str, JsonObject], str]]
     """Titles of the table's columns, and what stands there for a row."""
     figures: Mapping[str, Draw]
     """Pictures by the suffix of their file's name."""
     out: Path
-    given: Callable[[Mapping[str, Facts]], str] | None = None
+    given: Callable[[Mapping[str, JsonObject]], str] | None = None
     """How much each seed of the rows was given, if that is not what training skills takes (`amount`)."""
 
     @property
@@ -57,7 +57,7 @@ class Study:
     @property
     def files(self) -> tuple[Path, ...]:
         """Where the results go: JSON, table, figures as PNG and SVG."""
-        pictures = (f"{suffix}.{form}" for suffix in self.figures for form in Picture._fields)
+        pictures = (f"{suffix}.{form}" for suffix in self.figures for form in FigureFiles._fields)
         return tuple(map(self.path, (".json", ".md", *pictures)))
 
 
@@ -75,7 +75,7 @@ def write_table_and_figures(study: Study, failed: Mapping[str, str]) -> str:
     return text
 
 
-def markdown(study: Study, results: Facts, rows: Mapping[str, Facts], failed: Mapping[str, str]) -> str:
+def markdown(study: Study, results: JsonObject, rows: Mapping[str, JsonObject], failed: Mapping[str, str]) -> str:
     """The table, and how its numbers were made."""
     config, where = results["config"], results["provenance"]
     seconds = sum(row["training_seconds"] for row in rows.values())
@@ -101,7 +101,7 @@ def markdown(study: Study, results: Facts, rows: Mapping[str, Facts], failed: Ma
     return "\n".join(lines) + "\n"
 
 
-def amount(rows: Mapping[str, Facts]) -> str:
+def amount(rows: Mapping[str, JsonObject]) -> str:
     """How much each seed of the rows that are trained was given."""
     trained = [row for row in rows.values() if row["epochs"]]
     if not trained:
@@ -126,7 +126,7 @@ def count(number: int, of: str) -> str:
     return f"{number:,} {of}{'' if number == 1 else 's'}"
 
 
-def number(row: Facts, measure: str, digits: int = 0) -> str:
+def number(row: JsonObject, measure: str, digits: int = 0) -> str:
     """A mean, and half its interval if there is one."""
     value = row["metrics"][measure]
     if value["mean"] is None:  # how files write what is infinite or no number

@@ -71,7 +71,7 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool) -> O
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
     spec = parts.world.spec
-    looked, watch = False, DeadRunWatch(parts, PROBE_EPISODES)
+    probed, watch = False, DeadRunWatch(parts, PROBE_EPISODES)
     covered: list[int] = next((row["coverage"] for row in reversed(run.metrics()) if "coverage" in row), [])
 
     with progress(total, "epoch", first=epoch, quiet=quiet) as line:
@@ -91,20 +91,20 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool) -> O
             epoch += count
             left = budget_seconds - (time.monotonic() - began) if budget_seconds is not None else None
             reason = _reason(epoch == total, stop(), left)
-            looks = reason is not None or epoch % (config.log_every * config.look_every) == 0
-            if looks:
+            probing = reason is not None or epoch % (config.log_every * config.look_every) == 0
+            if probing:
                 what = f"rolling out {PROBE_EPISODES} random skills, and compiling that"
                 skill_policy = train.skill_policy(parts, state.learner)
-                with nullcontext() if looked else _timed(line, what):
+                with nullcontext() if probed else _timed(line, what):
                     covered = [coverage(spec.place(x), spec.bin) for x in np.asarray(probe(skill_policy).obs)]
                 parts.engine.check()
-                looked = True
+                probed = True
                 time_share = 0.0 if budget_seconds is None else (time.monotonic() - began) / budget_seconds
                 if not quiet and (said := watch.warning(covered, max(epoch / total, time_share))):
                     _say(line, said)
             steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
             now = Counts(steps, round(before.seconds + time.monotonic() - began, 3), round(trained, 3))
-            row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if looks else {})}
+            row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if probing else {})}
             if parts.engine.stateful:
                 row["restarts"] = parts.engine.restarts
                 for text in parts.engine.news():

@@ -68,7 +68,7 @@ class Collector:
         try:
             return ET.fromstring(text)
         except ET.ParseError as error:
-            raise self.refuse(f"{path.name} is not well-formed XML: {error}") from None
+            raise self.refuse(f"not well-formed XML in {path.name}: {error}") from None
 
     def read(self, path: Path, most: int = LARGEST) -> bytes:
         """The bytes of a file inside the base folder, if they are not too many in all."""
