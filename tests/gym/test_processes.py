@@ -81,7 +81,7 @@ env.reset(seed=0)
 child = multiprocessing.get_context("fork").Process(target=reset, daemon=True)
 child.start()
 child.join(60)
-sys.exit(0 if child.exitcode is not None else "the child hangs")
+sys.exit(f"the child ended with {child.exitcode}" if child.exitcode != 0 else 0)
 """
 
 
