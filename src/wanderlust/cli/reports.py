@@ -127,9 +127,11 @@ def report_decisions(console: Console, config: Any) -> None:
         return
     sac = config.sac
     entropy = f"entropy weight {sac.alpha:g}, " if not sac.learn_alpha else ""
+    seen = f"the map sees {config.env.focus} (--focus), " if config.env.focus else ""
     learning = (
-        f"{entropy}horizon of {1 / (1 - sac.discount):.0f} control steps, places divided by {sac.position_scale:g} "
-        f"for policy and critics (sac.alpha, sac.discount, sac.position_scale)"
+        f"{seen}{entropy}rewards times {config.method.reward_scale:g}, horizon of {1 / (1 - sac.discount):.0f} control "
+        f"steps, places divided by {sac.position_scale:g} for policy and critics (sac.alpha, method.reward_scale, "
+        "sac.discount, sac.position_scale)"
     )
     table = Table("", "", title="decided by rule, where you said nothing", show_header=False, box=None)
     table.title_justify = "left"
