@@ -218,6 +218,9 @@ def judged(folder: Path, source: str, args: argparse.Namespace | None = None) ->
         "env": {key: value for key, value in dataclasses.asdict(env).items() if key not in ("mean", "std")},
         "sac": {name: getattr(run.config.sac, name) for name in ("discount", "alpha", "position_scale")},
         "reward_scale": run.config.method.reward_scale,
+        "schedule": {
+            name: getattr(run.config.schedule, name) for name in ("worlds", "steps", "sac_steps", "sac_batch")
+        },
         "commit": facts.get("commit"),
         "versions": facts.get("versions"),
         "device": facts.get("device"),

@@ -180,7 +180,11 @@ def test_what_is_said_of_the_focus_stays(tmp_path):
     plain, joints = (wanderlust.world_from_mjcf(ASSETS / "hopper.xml", focus=focus) for focus in ("", "joints"))
     for world, method, focus in ((joints, "lsd", "joints"), (plain, "lsd-xy", ""), (plain, "diayn-o", "position")):
         config = get_recipe("laptop", world.config, method, usual_skills(method))
-        assert config.env.focus == focus and train.assemble(config).view.method_dim == (3 if focus == "joints" else 1)
+        assert config.env.focus == focus
+        assert train.assemble(config).view.method_dim == (3 if focus == "joints" else 1)
+    lower = get_recipe("laptop", plain.config, "linearizer", usual_skills("linearizer"))
+    jax.eval_shape(lambda: train.init(train.assemble(lower)))
+    assert lower.skills.size == 1, "a goal has as many entries as are seen"
     assert focus_entries(plain, "all") == tuple(range(plain.spec.obs_dim))
 
 
@@ -353,6 +357,6 @@ def test_a_world_serves_make_vec_and_discover(tmp_path):
     assert wanderlust.make_vec(str(tmp_path / "mine.xml"), 1).config.episode_length == 250
     from wanderlust.api import configure
 
-    assert configure(world).env is world.config
+    assert configure(world).env == dataclasses.replace(world.config, focus="position")
     with pytest.raises(UserError, match="env is 3; it must be a name"):
         configure(3)
