@@ -178,6 +178,6 @@ for command in (["list"], {train!r}):
 """
     code, out, err = run_python("-c", program, cwd=tmp_path / "src")
     assert code == 0, err
-    assert "a puck on a plane" in out and "an example: the cosine" in out
+    assert "a Disc; recipes: laptop" in out and "a Needle" in out
     config = json.loads((tmp_path / "src" / "run" / "config.json").read_text())
     assert config["method"]["sharpness"] == 3.0 and config["method"]["view"] == "xy" and config["env"]["name"] == "disc"
