@@ -11,8 +11,8 @@ machine that cannot have them, gather the models alone, a few MB:
     python benchmarks/your_robot.py MODELS --gather --packages FOLDER
     python benchmarks/your_robot.py OUT.json --all --models MODELS --workers 8
 
-Coverage of model files is counted again in the bins of today's rule, of the same episodes: skills with mode actions,
-and random actions.
+Coverage is that of the evaluation, skills with mode actions and the mean of its draws of random actions; of model files
+with other bins than today's rule has, it is counted again, beside one draw.
 """
 
 import argparse
@@ -187,8 +187,11 @@ def judged(folder: Path, source: str, args: argparse.Namespace | None = None) ->
     arrays = ArrayFile(run.evaluation / "rollouts.safetensors")
     is_file = isinstance(env, ModelConfig)
     side = decided(dataclasses.replace(env, bin=0.0)).bin if is_file else float(found["bin"])
-    skills, random = coverage(arrays.read("position")[0], side), coverage(arrays.read("random"), side)
+    skills, draws = coverage(arrays.read("position")[0], side), [coverage(arrays.read("random"), side)]
     facts, verdict = run.provenance(), found.get("verdict")
+    if verdict and side == found["bin"]:  # which has more draws of random actions
+        draws = verdict["random_coverage"]["draws"]
+    random = sum(draws) / len(draws)
     steps = run.config.schedule.epochs * run.config.schedule.collection
     model = env.file if is_file else env.name
     budget = f"--budget-seconds {args.seconds:g}" if args and not args.steps else f"--budget-steps {steps}"
@@ -206,7 +209,8 @@ def judged(folder: Path, source: str, args: argparse.Namespace | None = None) ->
         "bin": side,
         "unit": found["unit"],
         "coverage": skills,
-        "coverage_random": random,
+        "coverage_random": round(random, 1),
+        "coverage_random_draws": draws,
         "times_random": round(skills / random, 2),
         "beats_random_by_two": skills >= ENOUGH * random,
         "level": verdict["level"] if verdict else None,
