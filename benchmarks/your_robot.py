@@ -167,7 +167,10 @@ def write_all(args: argparse.Namespace, wanted: dict[str, tuple[str, list[str]]]
     bodies = {run["model"] for run in runs}
     beaten = {body for body in bodies if all(r["beats_random_by_two"] for r in runs if r["model"] == body)}
     what = {"bodies": len(bodies), "beaten_by_two_with_every_seed": sorted(beaten)}
-    write_json(args.out, {"command": " ".join(["python", *sys.argv]), **what, "runs": runs})
+    budget = f"--steps {args.steps}" if args.steps else f"--seconds {args.seconds:g}"
+    seeds = " ".join(map(str, args.seeds))
+    command = f"python benchmarks/your_robot.py OUT.json --all {budget} --seeds {seeds} --workers {args.workers}"
+    write_json(args.out, {"command": command, **what, "runs": runs})
 
 
 def metadata_of(package: str, packages: Path | None) -> str:
