@@ -110,6 +110,7 @@ def train(folder: Path, arguments: list[str], cores: set[int]) -> dict[str, floa
     """Train and evaluate a run, on some cores, unless it is there; the CPU time it took, user and system."""
     if (folder / "evaluation" / "evaluation.json").exists():
         return None
+    say(f"{folder.name}: training")
     os.sched_setaffinity(0, cores)  # of this thread, and so of what it starts
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.with_suffix(".log"), "w") as log:
@@ -140,7 +141,6 @@ def train_all(args: argparse.Namespace) -> None:
                 name = left.get_nowait()
             except queue.Empty:
                 return
-            say(f"{name}: training")
             used = train(args.work / name, wanted[name][1], mine)
             with lock:
                 cpu.update({name: used} if used else {})
