@@ -2,7 +2,8 @@
 
 python benchmarks/verdicts.py OUT.json RUN_OR_ZOO_ENTRY ...
 
-What is said of each is written, of its evaluation with 200 episodes: measures, level, words. What has none is evaluated.
+What is said of each is written, of its evaluation with 200 episodes: measures, level, words. Those that have none are
+evaluated.
 """
 
 import sys
