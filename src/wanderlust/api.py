@@ -123,6 +123,22 @@ def _check_kinds(**given: Any) -> None:
         require(ok, f"{name} is {given[name]!r}; it must be one of {', '.join(known)}")
 
 
+OnDivergence = Literal["stop", "rollback"]
+ROLLBACKS = 3
+
+
+def rollbacks_allowed(on_divergence: OnDivergence, rollbacks: int = ROLLBACKS) -> int:
+    """How often a run may go back when it diverges."""
+    known = get_args(OnDivergence)
+    require(on_divergence in known, f"--on-divergence is {on_divergence!r}; it must be one of {', '.join(known)}")
+    require_at_least(1, "--rollbacks", rollbacks)
+    require(
+        on_divergence == "rollback" or rollbacks == ROLLBACKS,
+        "--rollbacks is for --on-divergence rollback; add that, or leave it out",
+    )
+    return rollbacks if on_divergence == "rollback" else 0
+
+
 def check_budget(seconds: float | None) -> None:
     """Refuse an impossible budget, before anything is made."""
     if seconds is not None:
@@ -147,6 +163,8 @@ def discover(
     resume: Path | str | None = None,
     budget_seconds: float | None = None,
     budget_steps: int | None = None,
+    on_divergence: OnDivergence = "stop",
+    rollbacks: int = ROLLBACKS,
     quiet: bool = False,
 ) -> Run:
     """Discover skills without a reward, evaluate and draw them; the same as ``wanderlust discover``.
@@ -171,12 +189,16 @@ def discover(
         resume: folder of a run to go on with, instead of starting one.
         budget_seconds: stop after about this long.
         budget_steps: environment steps per seed, rounded up to whole epochs.
+        on_divergence: what a run does when its numbers or its physics go astray: ``"stop"``, or ``"rollback"`` to its
+            last good checkpoint and on with fresh noise.
+        rollbacks: how often it may go back, over its whole life.
         quiet: show no progress.
 
     Returns:
         The run: its folder is ``run.path``, and ``wanderlust.load(run)`` gives its skills.
     """
     check_budget(budget_seconds)
+    turns = rollbacks_allowed(on_divergence, rollbacks)
     if resume is not None and begin_with is not None:
         raise UserError("resume and begin_with exclude each other: go on with a run, or begin a new one")
     if resume is not None:
@@ -196,7 +218,7 @@ def discover(
             bonus=bonus,
         )
         run = start_run(config, out, begin_with)
-    outcome = train(run, budget_seconds, quiet)
+    outcome = train(run, budget_seconds, quiet, turns)
     if outcome.reason == "interrupted":
         where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
         raise KeyboardInterrupt(f"stopped at {where}; go on with resume={str(run.path)!r}")

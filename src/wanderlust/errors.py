@@ -21,6 +21,14 @@ class UserError(Exception):
         super().__init__(printable(str(message), LONGEST))  # Gymnasium makes one of another
 
 
+class DiskError(UserError):
+    """Something cannot be written now; later it may be."""
+
+
+class GoneError(UserError):
+    """A file that is not there, or not any more."""
+
+
 class DamagedError(UserError):
     """A file that is not whole: something may stand in for it."""
 

@@ -149,8 +149,8 @@ def test_what_is_not_finite_is_not_saved_wherever_it_is(run):
     assert "replay/data/obs and " in refusal(run.save, 6, bad)
     assert tree(run.path) == before
     norm = state.learner._replace(method=jax.tree.map(lambda x: x * jnp.inf, state.learner.method))
-    assert all(name.startswith("method/") for name in guard.not_finite(norm)) and guard.not_finite(norm)
-    assert guard.not_finite(state.learner) == []
+    assert all(name.startswith("method/") for name in guard.exploded(norm)) and guard.exploded(norm)
+    assert guard.exploded(state.learner) == []
 
 
 # --- metrics and provenance ---------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from wanderlust.cli.studies import ITEMS, Bench, Reproduce
 from wanderlust.cli.sweeps import Sweep
 from wanderlust.cli.video import Video
 from wanderlust.errors import UserError, did_you_mean
+from wanderlust.report.terminal import Terminal
 
 COMMANDS: dict[str, Any] = {
     "discover": Discover,
@@ -133,7 +134,7 @@ def main(argv: list[str] | None = None) -> None:
     with lasting_output() as lost:
         try:
             with stoppable():
-                console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)  # zoo:ant: is no ant
+                console = Terminal()  # zoo:ant: is no ant
                 code = _run((sys.argv[1:] if argv is None else argv) or ["--help"], console)
         except UserError as error:
             _complain(str(error))

@@ -1,6 +1,7 @@
 """Configurations as JSON, in and out. Unknown keys and wrong types are errors."""
 
 import dataclasses
+import functools
 import json
 import math
 import types
@@ -119,6 +120,9 @@ def _registered(kind: Any, data: Any, where: str, spot: str) -> Any:
         raise UserError(f"{where}: {spot}.name: {error}") from None
 
 
+_hints = functools.cache(typing.get_type_hints)
+
+
 def _field_names(kind: Any) -> set[str]:
     return {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
 
@@ -136,7 +140,7 @@ def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
         kind = _registered(kind, data, where, spot)
     if dataclasses.is_dataclass(kind):
         require(isinstance(data, dict), f"{where}: {spot} must be an object with named fields, not {data!r}")
-        hints = typing.get_type_hints(kind)
+        hints = _hints(kind)
         fields = {f.name: f for f in dataclasses.fields(kind)}
         for key in data:
             name = f"{path}.{key}" if path else key

@@ -24,7 +24,7 @@ from typing import Any
 
 from wanderlust.config import RunConfig, flat, from_json, to_json
 from wanderlust.envs import make_world
-from wanderlust.errors import DamagedError, UserError, is_count, notice, require
+from wanderlust.errors import DamagedError, GoneError, UserError, is_count, notice, require
 from wanderlust.runs import metrics
 from wanderlust.runs.checkpoints import (
     FORMAT,
@@ -43,6 +43,8 @@ from wanderlust.runs.writer import Writer, hold
 
 KEEP = 2
 """Checkpoints."""
+LOOKS = 3
+"""At the checkpoints there are, as long as those that were seen go away meanwhile."""
 
 
 def write_config(folder: Path, config: RunConfig) -> None:
@@ -149,7 +151,7 @@ class Run:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Every whole line of metrics.jsonl; a line cut short by a kill is left out. A zoo entry has none."""
-        return [] if self.entry else metrics.read_metrics(self.path / "metrics.jsonl")
+        return [] if self.entry else metrics.read_metrics(self.path / "metrics.jsonl", self.config.seeds)
 
     def rewind(self, epoch: int) -> None:
         """Forget the metrics of epochs after `epoch`: they will be trained, and written, again."""
@@ -178,6 +180,12 @@ class Run:
             set_aside(self.path / "provenance.json")
         facts["resumed"] = [*(facts.get("resumed") or []), provenance(self.config)]
         write_json(self.path / "provenance.json", facts)
+
+    def rolled_back(self, epoch: int, diverged: int, why: str) -> None:
+        """Note in the provenance that training diverged before an epoch, and went back to an earlier one."""
+        self.check_ours()
+        facts, turn = self.provenance(), {"to_epoch": epoch, "before_epoch": diverged, "why": why}
+        write_json(self.path / "provenance.json", facts | {"rolled_back": [*(facts.get("rolled_back") or []), turn]})
 
     def began_with(self, other: "Run", epoch: int) -> None:
         """Note in the provenance what another run had learned when this one began with it."""
@@ -218,6 +226,12 @@ class Run:
         read of that. Nothing is allocated before names and shapes are known to fit. Unless it is the run's `own`, its
         config.json has no part in it if one does not fit. A pruned checkpoint has no more than `only` picks.
         """
+        for _ in range(LOOKS):
+            with contextlib.suppress(GoneError):  # the run is being trained, and this one gave way to newer ones
+                return self._load(skeleton, part, own, only)
+        return self._load(skeleton, part, own, only)
+
+    def _load(self, skeleton: Any, part: str, own: bool, only: Callable[[Any], Any] | None) -> tuple[int, Any]:
         found = self.checkpoints()
         if not found:
             raise UserError(

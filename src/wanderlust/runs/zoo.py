@@ -18,6 +18,7 @@ from typing import Any
 from wanderlust.errors import UserError
 from wanderlust.runs.checkpoints import read_tree
 from wanderlust.runs.files import ArrayFile, bounded, read_object
+from wanderlust.runs.metrics import is_number
 from wanderlust.runs.run import Run
 
 PREFIX = "zoo:"
@@ -76,13 +77,31 @@ def read_skills(entry: Run, skeleton: Any) -> tuple[int, Any]:
     return int(epoch), read_tree(file, skeleton, compact=True)
 
 
+CARD = {
+    **dict.fromkeys(("command", "commit", "time", "note", "summary"), str),
+    **dict.fromkeys(("device", "versions", "metrics", "began_with"), dict),
+    **dict.fromkeys(("epoch", "env_steps", "resumed", "train_seconds", "seconds"), float),
+}
+"""Entries of card.json that are read, as far as they are there."""
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """What the card of an entry says, checked."""
+    path = bounded(folder / "card.json", LARGEST_TEXT)
+    found = read_object(path, "the entry's card")
+    for name, kind in CARD.items():
+        value = found.get(name)
+        if value is not None and not (is_number(value) if kind is float else isinstance(value, kind)):
+            raise UserError(f"{path} is damaged: {name} is not what it should be")
+    return found
+
+
 def summaries() -> dict[str, str]:
     """One line for each entry; what is wrong with it, if its card cannot be read."""
     found = {}
     for name in names():
         try:
-            card = bounded(zoo_folder() / name / "card.json", LARGEST_TEXT)
-            text = read_object(card, "the entry's card").get("summary")
+            text = read_card(zoo_folder() / name).get("summary")
             found[name] = one_line(text) if isinstance(text, str) and text.strip() else "its card says nothing"
         except UserError as error:
             found[name] = f"damaged: {error}"
