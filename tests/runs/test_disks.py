@@ -130,7 +130,7 @@ def test_an_evaluation_that_finds_no_room_leaves_the_one_before(on_disk):
     def body(disk: Disk) -> None:
         run = copy_of(whole, disk.path / "run")
         before = tree(run.evaluation)
-        filling = disk.fill(4096)
+        filling = disk.fill(0)
         with pytest.raises(UserError, match=r"no space left on the disk of .*evaluation"):
             evaluate(run, episodes=20, seed=1)
         assert tree(run.evaluation) == before

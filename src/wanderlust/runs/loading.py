@@ -24,6 +24,7 @@ from wanderlust.runs.zoo import open_run
 
 MOST_NUMBERS = 2**26
 """That `sample` draws at once."""
+MOST_SPREAD = 10_000
 
 
 class Skills:
@@ -82,9 +83,9 @@ class Skills:
 
     def spread(self, n: int = 9, seed: int = 0) -> NDArray[np.float32]:
         """Skills to show: all discrete ones; else `n` directions all around, or of random skills the most different."""
-        if n < 1:
-            raise UserError(f"cannot spread {n} skills; ask for at least 1")
-        return np.asarray(spread(self._parts.skills, n, jax.random.key(seed)))
+        if not is_count(n) or not 1 <= n <= MOST_SPREAD:
+            raise UserError(f"cannot spread {n!r} skills; ask for a whole number from 1 to {MOST_SPREAD:,}")
+        return np.asarray(spread(self._parts.skills, int(n), jax.random.key(_seed(seed))))
 
     def nearest(self, z: ArrayLike) -> NDArray[np.float32]:
         """The skills nearest to any vectors `z`: of length 1 where all skills are, one-hot rows for discrete ones."""

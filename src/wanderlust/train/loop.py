@@ -177,6 +177,7 @@ def last_state(run: Run, parts: train.Setup) -> tuple[int, train.TrainState]:
 def refuse_to_begin_again(run: Run, had_one: bool = False) -> None:
     """A run whose checkpoints are gone does not begin at epoch 0 unasked: they may be on a disk that is not there."""
     trained = max((row["epoch"] for row in run.metrics()), default=0)
+    had_one = had_one or bool(run.provenance().get("resumed"))  # which is written when there is one to go on from
     if had_one or trained > run.config.checkpoint_every or (run.path / "evaluation" / "evaluation.json").exists():
         raise UserError(
             f"{run.path} has been trained to epoch {trained:,}, and there is no checkpoint in "
