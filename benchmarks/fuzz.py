@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from fuzz_readers import Reader, readers
+from fuzz_readers import Reader, readers, tiny_run
 
 from wanderlust.errors import UserError
 from wanderlust.runs.files import write_json
@@ -94,7 +94,7 @@ def fuzz(
         for _ in range(max(1, round(inputs * reader.share / whole))):
             if time.monotonic() > until:
                 break
-            faulthandler.dump_traceback_later(HANGS, exit=True)
+            faulthandler.dump_traceback_later(HANGS, exit=True, file=sys.__stderr__)
             one_input(reader, rng, tallies[name], keep)
         reader.path.unlink()
         if good is not None:
@@ -111,7 +111,7 @@ def bound_memory() -> None:
 
 def piece(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """One run of the fuzzer, as JSON."""
-    kinds = readers(folder)
+    kinds = readers(tiny_run(folder))
     chosen = {name: reader for name, reader in kinds.items() if not asked.only or name in asked.only}
     bound_memory()
     before, began = peak(), time.monotonic()

@@ -41,7 +41,7 @@ def inside(folder: Path, seconds: float, seed: int) -> None:
 
     from wanderlust.errors import UserError
 
-    kinds = fuzz_readers.readers(folder / "files")
+    kinds = fuzz_readers.readers(fuzz_readers.tiny_run(folder / "files"))
     chosen = [kinds[name] for name in PURE]
     corpus, draw = folder / "corpus", random.Random(seed)
     corpus.mkdir()

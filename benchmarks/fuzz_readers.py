@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from fuzz_inputs import MARKUP, TOML, XML, Change, as_arrays, of_arrays, of_json, of_text
 
 from wanderlust import train
 from wanderlust.config import RunConfig, from_json, to_json
 from wanderlust.downstream import saved
+from wanderlust.downstream.controllers import hierarchy
+from wanderlust.downstream.controllers.learners import make_learner
 from wanderlust.downstream.controllers.options import set_up_task
-from wanderlust.downstream.solve import solve
+from wanderlust.downstream.settings import get_setting
 from wanderlust.downstream.tasks import make_task
 from wanderlust.envs.models import bundle, opening
 from wanderlust.envs.models.trial import Trial
@@ -102,12 +105,17 @@ def configurations() -> Iterator[RunConfig]:
         yield get_recipe("laptop", world, method, usual_skills(method))
 
 
-def readers(folder: Path) -> dict[str, Reader]:
-    """All of them, by name."""
+def tiny_run(folder: Path) -> Run:
+    """A run to begin from."""
     run = stages.start(next(configurations()), folder / "run")
     loop.run_training(run, quiet=True)
     evaluate(run, episodes=5)
-    solve(run, "point-goal", "sac", seeds=1, epochs=1, worlds=2, episodes=2, quiet=True)
+    return run
+
+
+def readers(run: Run) -> dict[str, Reader]:
+    """All of them, by name, for a tiny run of one seed and four epochs; files are put beside it."""
+    folder = run.path.parent
     return {**of_a_run(run), **of_the_zoo(run, folder), **of_a_report(run, folder), **of_other_files(run, folder)}
 
 
@@ -116,6 +124,7 @@ def of_a_run(run: Run) -> dict[str, Reader]:
     parts = train.assemble(run.config)
     setup, form = set_up_task(parts, make_task("point-goal")), train.saved_form(parts)
     solved = run.path / "downstream" / "point-goal-sac"
+    write_controller(solved, parts, setup)
     text = [of_json(to_json(config).encode()) for config in configurations()]
 
     def json_at(path: Path, read: Callable[[], Any], share: float = 1.0) -> Reader:
@@ -158,6 +167,18 @@ def of_a_run(run: Run) -> dict[str, Reader]:
             0.1,
         ),
     }
+
+
+def write_controller(folder: Path, parts: train.Setup, setup: Any) -> None:
+    """What learning a task leaves, before its first epoch."""
+    setting = dataclasses.replace(get_setting("laptop", "sac", "point"), epochs=1, episodes=2)
+    learner = make_learner(parts, setup, setting, 2)
+    controllers = hierarchy.controllers(learner, hierarchy.start_training(learner, jnp.arange(1)))
+    made = saved.SavedController(learner, (0,), "laptop", 1, 10, 0.5, controllers=controllers)
+    saved.write(folder / "controller.safetensors", saved.FORMAT, made)
+    earned = {"mean": 1.5, "ci95": 0.0, "per_seed": [1.5]}
+    result = {"task": "point-goal", "controller": "sac", "seeds": [0], "return": earned, "random": earned}
+    write_json(folder / "result.json", result)
 
 
 def of_the_zoo(run: Run, folder: Path) -> dict[str, Reader]:

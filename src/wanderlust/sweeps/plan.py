@@ -37,7 +37,7 @@ KEYS: Mapping[str, tuple[Any, str]] = {
     "episodes": (int, "random skills per run behind its measures, e.g. 200"),
     **WORDS,
 }
-MOST_RUNS = 100_000
+MOST_SEEDS = 10_000
 POSITIVE = ("hours", "hours_per_run", "cores_per_run", "episodes")
 
 
@@ -155,8 +155,10 @@ def _mistakes(words: dict[str, Any]) -> Iterator[str]:
             yield f"{name} is {words[name]}; it must be positive"
     if isinstance(words["retries"], int) and words["retries"] < 0:
         yield f"retries is {words['retries']}; it must be at least 0"
-    if isinstance(seeds := words["seeds"], int) and not 1 <= seeds <= MOST_RUNS:
-        yield f"seeds is {seeds}; it must be at least 1, and {MOST_RUNS:,} at most"
+    if isinstance(seeds := words["seeds"], int) and seeds < 1:
+        yield f"seeds is {seeds}; it must be at least 1"
+    if isinstance(seeds, int) and seeds > MOST_SEEDS:
+        yield f"seeds is {seeds}; it can be {MOST_SEEDS:,} at most"
     for name, kind, what in (("methods", str, "names"), ("worlds", str, "names"), ("seeds", int, "whole numbers")):
         listed = words.get(name)
         if isinstance(listed, list):
