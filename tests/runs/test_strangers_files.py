@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import time
 import warnings
 import zlib
 
@@ -15,6 +16,7 @@ from trained import copy_of, trained, tree
 from wanderlust import api
 from wanderlust.config import SacConfig, with_changes
 from wanderlust.envs import devices
+from wanderlust.envs.models import opening
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import _keep_another
 from wanderlust.runs.files import ArrayFile, write_json
@@ -22,6 +24,7 @@ from wanderlust.runs.loading import load
 from wanderlust.runs.measured import open_rollouts, read_evaluation
 from wanderlust.runs.publish import publish
 from wanderlust.runs.run import Run
+from wanderlust.sweeps.plan import read_plan
 
 
 @pytest.fixture
@@ -180,6 +183,36 @@ def test_messages_are_printable_and_short():
 def test_a_small_file_cannot_ask_for_any_memory(tmp_path, changes, words):
     run = Run.create(tmp_path / "run", tiny_config(**changes))
     assert words in refusal(load, run)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"<mujoco>" + b"<!--" * 150_000, "not well-formed XML"),
+        (b"<mujoco>" + b"<a/>" * 2**20 + b"</mujoco>", "has more than 50,000 elements"),
+        (
+            b"<mujoco>" + b"<b/>" * 20_000 + b'<include file="one.xml"/>' * 20_000 + b"</mujoco>",
+            "more than 1,000 files",
+        ),
+    ],
+    ids=["comments", "elements", "includes"],
+)
+def test_a_model_file_cannot_ask_for_any_time(tmp_path, text, words):
+    (tmp_path / "one.xml").write_bytes(b"<mujoco/>")
+    (tmp_path / "model.xml").write_bytes(text)
+    since = time.process_time()
+    assert words in refusal(opening.collect, tmp_path / "model.xml")
+    assert time.process_time() - since < 5.0  # of minutes and hours
+
+
+def test_configurations_and_grids_are_small(run, tmp_path):
+    (run.path / "config.json").write_bytes(b" " * (2**20 + 1))
+    assert "has 1,048,577 bytes; it can have 1,048,576" in refusal(Run.open, run.path)
+    grid = tmp_path / "grid.toml"
+    grid.write_bytes(b"#" * (2**20 + 1))
+    assert "it can have 1,048,576" in refusal(read_plan, grid)
+    grid.write_text("methods = " + "[" * 5000)
+    assert "is no valid TOML" in refusal(read_plan, grid)
 
 
 def test_layers_without_end_are_refused():

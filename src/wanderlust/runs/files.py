@@ -20,7 +20,7 @@ from wanderlust.errors import DamagedError, DiskError, GoneError, UserError
 
 LARGEST_TEXT = 2**24
 """Bytes of a text file of a run: a stranger's may be endless."""
-LARGEST_LOG = 2**30
+LARGEST_LOG = 2**27
 """Bytes of a log, such as metrics.jsonl."""
 
 

@@ -41,6 +41,8 @@ from wanderlust.runs.metrics import Counts
 from wanderlust.runs.provenance import provenance, read_provenance
 from wanderlust.runs.writer import Writer, hold
 
+LARGEST_CONFIG = 2**20
+"""Bytes of a config.json; those of recipes have some thousands."""
 KEEP = 2
 """Checkpoints."""
 LOOKS = 3
@@ -57,7 +59,7 @@ def write_config(folder: Path, config: RunConfig) -> None:
 
 def read_config(path: Path, what: str) -> RunConfig:
     """Read a config.json; what lies beside it for its environment is found."""
-    config = from_json(RunConfig, read_text(path, what), str(path))
+    config = from_json(RunConfig, read_text(path, what, LARGEST_CONFIG), str(path))
     config.env.find_files(path.parent)
     return config
 

@@ -37,6 +37,8 @@ KEYS: Mapping[str, tuple[Any, str]] = {
     "episodes": (int, "random skills per run behind its measures, e.g. 200"),
     **WORDS,
 }
+LARGEST = 2**20
+"""Bytes of a grid."""
 MOST_SEEDS = 10_000
 POSITIVE = ("hours", "hours_per_run", "cores_per_run", "episodes")
 
@@ -101,7 +103,7 @@ def read_plan(grid: Path | str | Mapping[str, Any], out: Path | str | None = Non
         path = Path(grid)
         where = str(path)
         try:
-            words = tomllib.loads(read_text(path, "the sweep"))
+            words = tomllib.loads(read_text(path, "the sweep", LARGEST))
         except (ValueError, RecursionError) as error:  # a wrong date or number, nesting without end
             raise UserError(f"{where} is no valid TOML: {error}") from None
         words.setdefault("out", str(Path("runs") / path.stem))
