@@ -197,6 +197,7 @@ def discover(
     Returns:
         The run: its folder is ``run.path``, and ``wanderlust.load(run)`` gives its skills.
     """
+    require(focus is None or isinstance(focus, str), f"focus is {focus!r}; it must be names of entries")
     check_budget(budget_seconds)
     turns = rollbacks_allowed(on_divergence, rollbacks)
     if resume is not None and begin_with is not None:

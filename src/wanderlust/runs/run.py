@@ -24,7 +24,7 @@ from typing import Any
 
 from wanderlust.config import RunConfig, flat, from_json, to_json
 from wanderlust.envs import make_world
-from wanderlust.errors import DamagedError, GoneError, UserError, is_count, notice, require
+from wanderlust.errors import DamagedError, GoneError, UserError, is_count, notice, require, require_path
 from wanderlust.runs import metrics
 from wanderlust.runs.checkpoints import (
     FORMAT,
@@ -80,6 +80,7 @@ class Run:
     @staticmethod
     def create(path: Path | str, config: RunConfig, fill: Callable[["Run"], None] = lambda run: None) -> "Run":
         """Make the folder, with configuration, provenance and what `fill` puts there, in one move."""
+        require_path("--out", path)
         path = Path(path)
         if os.path.lexists(path):
             raise UserError(f"{path} already exists; choose another --out, or continue it with --resume {path}")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from wanderlust.api import configure
 from wanderlust.config import RunConfig, flat
-from wanderlust.errors import UserError, did_you_mean, notice
+from wanderlust.errors import UserError, did_you_mean, notice, require_path
 from wanderlust.runs.files import read_text
 from wanderlust.sweeps.standing import opened
 
@@ -100,6 +100,7 @@ def read_plan(grid: Path | str | Mapping[str, Any], out: Path | str | None = Non
     if isinstance(grid, Mapping):
         where, words = "the sweep", dict(grid)
     else:
+        require_path("the sweep", grid)
         path = Path(grid)
         where = str(path)
         try:

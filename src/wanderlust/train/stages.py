@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 from wanderlust import train
 from wanderlust.config import RunConfig, StagedConfig
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, require_path
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.methods.base import FirstStage
 from wanderlust.registry import METHODS
@@ -98,7 +98,9 @@ def start(config: RunConfig, out: Path | str | None = None, begin_with: Path | s
     if (first := earlier(config)) is not None:
         loop.checked(first)
     config = loop.checked(config)
-    out = out or loop.default_folder(config)
+    if out is not None:
+        require_path("--out", out)
+    out = loop.default_folder(config) if out is None else out
     if begin_with is None:
         return Run.create(out, config)
     other, parts = zoo.open_run(begin_with), train.assemble(config)
