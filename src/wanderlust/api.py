@@ -189,9 +189,8 @@ def discover(
         resume: folder of a run to go on with, instead of starting one.
         budget_seconds: stop after about this long.
         budget_steps: environment steps per seed, rounded up to whole epochs.
-        on_divergence: what a run does when its numbers or its physics go astray: ``"stop"``, or ``"rollback"`` to its
-            last good checkpoint and on with fresh noise.
-        rollbacks: how often it may go back, over its whole life.
+        on_divergence: ``"stop"``, or ``"rollback"`` to the last good checkpoint and on with fresh noise.
+        rollbacks: how often a run may go back, over its whole life.
         quiet: show no progress.
 
     Returns:

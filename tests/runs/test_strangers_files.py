@@ -22,7 +22,7 @@ from wanderlust.downstream.solve import solve
 from wanderlust.envs import devices
 from wanderlust.envs.models import opening
 from wanderlust.errors import UserError
-from wanderlust.evaluation.evaluate import _keep_another
+from wanderlust.evaluation.evaluate import _keep_another, evaluate
 from wanderlust.runs.files import ArrayFile, write_json
 from wanderlust.runs.loading import load
 from wanderlust.runs.measured import open_rollouts, read_evaluation
@@ -69,7 +69,7 @@ def test_a_device_and_a_file_of_holes_are_not_read(run):
     config.unlink()
     with config.open("wb") as file:
         file.truncate(2**40)
-    assert "has 1,099,511,627,776 bytes; it can have 16,777,216" in refusal(Run.open, run.path)
+    assert "has 1,099,511,627,776 bytes; it can have 1,048,576" in refusal(Run.open, run.path)
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "evaluation", "metrics.jsonl", "evaluation/trajectories.png"])

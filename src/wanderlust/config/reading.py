@@ -120,7 +120,9 @@ def _registered(kind: Any, data: Any, where: str, spot: str) -> Any:
         raise UserError(f"{where}: {spot}.name: {error}") from None
 
 
-_hints = functools.cache(typing.get_type_hints)
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _field_names(kind: Any) -> set[str]:
