@@ -20,6 +20,7 @@ from wanderlust import api  # noqa: E402
 from wanderlust.config import RunConfig, SkillConfig, StageConfig, method_config  # noqa: E402
 from wanderlust.downstream import training  # noqa: E402
 from wanderlust.downstream.request import CONTROLLER, TRAINING  # noqa: E402
+from wanderlust.downstream.settings import get_setting  # noqa: E402
 from wanderlust.downstream.solve import solve  # noqa: E402
 from wanderlust.envs import devices  # noqa: E402
 from wanderlust.envs.worlds.body import BodyConfig  # noqa: E402
@@ -82,15 +83,22 @@ def controlled(folder: Path) -> dict[str, bytes]:
     return {**weights, "curve": repr(timeless).encode(), "result": str((place / "result.json").exists()).encode()}
 
 
+def small_setting(*asked: Any) -> Any:
+    """Numbers of a controller that learns within a second."""
+    setting = get_setting(*asked)
+    learner = dataclasses.replace(setting.learner, hidden=(16, 16))
+    return dataclasses.replace(setting, learner=learner, steps=4, batch=32, log_every=2)
+
+
 def learn_controller(folder: Path) -> None:
     """Skills first, then a controller over them; a training that waits is gone on with."""
-    training.SAVE_AFTER = 0.0
+    training.SAVE_AFTER, vars(training)["get_setting"] = 0.0, small_setting
     train(folder)
     place = folder / "run" / "downstream" / "point-goal-sac"
     waits, learned = (place / TRAINING).exists(), (place / CONTROLLER).exists()
     numbers: dict[str, Any] = {"resume": waits, "measure_only": learned and not waits}
     if not waits and not learned:
-        numbers = {"recipe": "laptop", "seeds": 1, "epochs": 60, "worlds": 2}
+        numbers = {"recipe": "laptop", "seeds": 1, "epochs": 40, "worlds": 2}
     solve(Run.open(folder / "run"), "point-goal", "sac", episodes=2, quiet=True, **numbers)
 
 
