@@ -30,7 +30,7 @@ from wanderlust.methods.edl import codes
 from wanderlust.recipes import get_recipe, usual_skills
 from wanderlust.report import document
 from wanderlust.report.comparison import differences, markdown, read_record
-from wanderlust.runs import pace, zoo
+from wanderlust.runs import entries, pace, zoo
 from wanderlust.runs.broken import Broken, Origin
 from wanderlust.runs.checkpoints import check_checkpoint, read_tree
 from wanderlust.runs.files import ArrayFile, write_json
@@ -191,7 +191,7 @@ def of_the_zoo(run: Run, folder: Path) -> dict[str, Reader]:
     parts = train.assemble(good.config)
     form = zoo_form(parts)
     return {
-        "zoo card": Reader(entry / "card.json", [of_json((entry / "card.json").read_bytes())], zoo.summaries, 2.0),
+        "zoo card": Reader(entry / "card.json", [of_json((entry / "card.json").read_bytes())], entries.summaries, 2.0),
         "zoo configuration": Reader(
             entry / "config.json",
             [of_json((entry / "config.json").read_bytes())],

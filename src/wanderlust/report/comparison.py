@@ -9,13 +9,12 @@ from typing import Any
 from wanderlust.config import flat
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import MEASURES, summarise
-from wanderlust.runs import zoo
 from wanderlust.runs.card import markdown_table
+from wanderlust.runs.entries import one_line, read_card
 from wanderlust.runs.files import read_object
 from wanderlust.runs.measured import read_evaluation
 from wanderlust.runs.metrics import is_number
 from wanderlust.runs.run import Run
-from wanderlust.runs.zoo import one_line
 
 ABSENT = "\N{EN DASH}"
 """What a table has where a run has nothing."""
@@ -91,7 +90,7 @@ class RunRecord:
 
 def read_record(run: Run, label: str) -> RunRecord:
     """Read what a run's files say, without a write or a lock: it may be training meanwhile."""
-    origin = zoo.read_card(run.path) if run.entry else run.provenance()
+    origin = read_card(run.path) if run.entry else run.provenance()
     found = RunRecord(label, run, run.metrics(), origin)
     return evaluated_at(found, run.results)
 

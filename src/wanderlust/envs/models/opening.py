@@ -34,6 +34,13 @@ def collect(path: Path | str, assets: str = "", allow_plugins: bool = False) -> 
     if path.stat().st_size > LARGEST_TEXT:
         raise UserError(f"{path} has {path.stat().st_size:,} bytes; a model file can have {LARGEST_TEXT:,}")
     collector = Collector(path, Path(assets) if assets else None, allow_plugins)
+    try:
+        return _collected(collector, path)
+    except OSError as error:  # a name in it that no file system takes, a file that cannot be read
+        raise collector.refuse(f"a file that it names cannot be read: {error.strerror}") from None
+
+
+def _collected(collector: Collector, path: Path) -> Collected:
     root = collector.parse(path)
     if root.tag == "robot":
         return urdf.collect_urdf(collector, root)
