@@ -59,7 +59,7 @@ def test_a_run_that_ends_at_any_call_that_writes_goes_on_to_the_same_end(tmp_pat
     whole = trained()
     theirs = ArrayFile(whole.checkpoints()[4])
     calls = train_until(Run.create(tmp_path / "count", tiny_config()), None)
-    assert calls > 15
+    assert calls > 10
     for at in range(1, calls + 1, 2):
         run = Run.create(tmp_path / f"run-{at}", tiny_config())
         train_until(run, at)

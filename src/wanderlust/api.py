@@ -20,7 +20,7 @@ from wanderlust.config import (
 )
 from wanderlust.envs import World, devices, make_engine, make_world
 from wanderlust.envs.statistics import Statistics, random_statistics
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, require
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.gym.statistics import gym_statistics
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills

@@ -6,7 +6,7 @@ import json
 import math
 import types
 import typing
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from wanderlust.config.bounds import check_bound
 from wanderlust.config.run import EnvConfig, MethodConfig, RunConfig
@@ -166,7 +166,7 @@ def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
         kind = _registered(kind, data, where, spot)
     if dataclasses.is_dataclass(kind):
         require(isinstance(data, dict), f"{where}: {spot} must be an object with named fields, not {data!r}")
-        hints = _hints(kind)
+        hints = _hints(cast(Any, kind))
         fields = {f.name: f for f in dataclasses.fields(kind)}
         for key in data:
             name = f"{path}.{key}" if path else key
