@@ -154,7 +154,7 @@ def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False
     """
     first = first_run(run)
     if first is None:
-        return loop.run_training(run, budget_seconds, quiet, rollbacks)
+        return loop.run_training(run, budget_seconds=budget_seconds, quiet=quiet, rollbacks=rollbacks)
     began, names = time.monotonic(), stage_names(run.config)
     say = Terminal(file=sys.stderr, quiet=quiet).print
     if not run.checkpoints():
@@ -173,7 +173,7 @@ def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False
             held.save(0, train.to_save(state))
     left = None if budget_seconds is None else budget_seconds - (time.monotonic() - began)
     _announce(say, names, len(names), run, left)
-    return loop.run_training(run, left, quiet, rollbacks)
+    return loop.run_training(run, budget_seconds=left, quiet=quiet, rollbacks=rollbacks)
 
 
 def _last_stage_state(run: Run, first: Run, quiet: bool, say: Say) -> train.TrainState | None:
@@ -221,7 +221,7 @@ def _first_stage(run: Run, first: Run, budget: float | None, quiet: bool, rollba
     seconds = None if budget is None else budget * _share(first.config, run.config, done)
     if done < total:
         _announce(say, names, 1, first, seconds)
-    outcome = loop.run_training(first, seconds, quiet, rollbacks)
+    outcome = loop.run_training(first, budget_seconds=seconds, quiet=quiet, rollbacks=rollbacks)
     if outcome.reason != "interrupted":
         metrics = evaluate(first, engine=first.config.engine)["metrics"]
         draw_run(first.path)
