@@ -128,6 +128,8 @@ def test_the_words_say_what_the_numbers_are():
     )
     assert "What to try: train for longer, a larger --sac.alpha" in without and "--focus" not in without
     assert "What to try: train for longer, `--focus position`, a larger" in with_one
+    has_it = words({**facts, "level": "static", "place": "position", "sees_place_alone": True})[-1]
+    assert has_it.startswith("What to try: train for longer, a larger")
 
 
 def test_an_evaluation_ends_with_a_verdict():
