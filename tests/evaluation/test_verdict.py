@@ -14,6 +14,7 @@ from wanderlust.envs.spec import EnvSpec, Groups, Rollout
 from wanderlust.evaluation import verdict
 from wanderlust.evaluation.robustness import robustness
 from wanderlust.evaluation.verdict import decided, floor_of, judge_seed, level, told_apart, words
+from wanderlust.registry import WORLDS
 from wanderlust.train.dead import DeadRunWatch
 
 SPEC = EnvSpec("plane", 3, 1, 20, Groups(position=(0, 1)), (0.0,) * 3, (1.0, 1.0, 2.0))
@@ -185,3 +186,9 @@ def test_bodies_that_fall_early_still_move_until_then():
     played.alive[3:] = False  # two steps and the fall
     played.obs[3:] = played.obs[3]
     assert verdict.moving(played.obs, played.alive, np.ones(3)) == pytest.approx(np.sqrt(2))
+
+
+def test_starts_that_a_task_sets_are_left_as_they_are():
+    """Evaluating skills that push Fetch's object far was refused: its starts cannot be shifted."""
+    assert WORLDS.get("fetch-push").configure("fetch-push").start_within(0.3) is None
+    assert WORLDS.get("ant").configure("ant").start_within(0.3).start_range == 0.3
