@@ -1,4 +1,4 @@
-"""Measure what docs/engines.md and docs/worlds.md say: how far engines are apart, and normalisers against the presets.
+"""Measure what docs/explanation/engines.md and docs/reference/worlds.md say: how far engines are apart, and normalisers against the presets.
 
 python benchmarks/facts.py OUT.json
 

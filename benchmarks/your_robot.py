@@ -1,4 +1,4 @@
-"""What runs on model files have reached, beside random actions: `docs/your-robot.md` has the table.
+"""What runs on model files have reached, beside random actions: `docs/tutorials/your-robot.md` has the table.
 
 python benchmarks/your_robot.py OUT.json RUN=WHERE_THE_FILE_COMES_FROM ...
 

@@ -1,6 +1,6 @@
 """Numbers for a body that nobody has tuned any for: by rule, from its model and from what random actions do to it.
 
-docs/your-robot.md says the rules in words.
+docs/reference/model-files.md says the rules in words.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""A world made of a model file, MJCF or URDF: what is not said of it is decided by rule (docs/your-robot.md)."""
+"""A world made of a model file, MJCF or URDF: what is not said of it is decided by rule (docs/reference/model-files.md)."""
 
 import dataclasses
 import hashlib
