@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/engines.md and docs/reference/worlds.md say: how far engines are apart, and normalisers against the presets.
+"""How far engines are apart, and normalisers against the presets: docs/explanation/engines.md, docs/reference/worlds.md
 
 python benchmarks/facts.py OUT.json
 
