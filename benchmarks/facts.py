@@ -1,4 +1,6 @@
-"""How far engines are apart, and normalisers against the presets: docs/explanation/engines.md, docs/reference/worlds.md
+"""How far engines are apart, and normalisers against the presets.
+
+The tables of docs/explanation/engines.md and docs/reference/worlds.md.
 
 python benchmarks/facts.py OUT.json
 
