@@ -56,7 +56,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return match[1] + posixpath.relpath(_on_site(path), posixpath.dirname(source))
 
     markdown = LINK.sub(link, markdown) if (ROOT / at).is_file() and at.endswith(".md") else markdown
-    return MARK.sub(r'<p class="needs">\1</p>', reference.filled_in(markdown))
+    markdown = reference.filled_in(markdown).replace(" ± ", "\u00a0±\u00a0")
+    return MARK.sub(r'<p class="needs">\1</p>', markdown)
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:

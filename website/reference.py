@@ -32,7 +32,8 @@ def filled_in(markdown: str) -> str:
 @functools.cache
 def commands() -> str:
     """Every command's help, as the terminal shows it."""
-    return "\n\n".join(f"## {name}\n\n```text\n{_help(name)}\n```" for name in cli.COMMANDS)
+    shown = (f"## {name}\n\n```text\n{_help(name)}\n```" for name in cli.COMMANDS)
+    return '<div class="help" markdown>\n\n' + "\n\n".join(shown) + "\n\n</div>"
 
 
 def _help(*words: str) -> str:

@@ -227,6 +227,7 @@ class RunConfig:
     sac: SacConfig
     schedule: ScheduleConfig
     recipe: str = "custom"
+    """Where the numbers came from; a label."""
     seed: int = 0
     """The first seed."""
     seeds: Count = 1
@@ -235,6 +236,7 @@ class RunConfig:
     """What steps the environments: `jax` (dynamics that are a formula), `c` (MuJoCo on CPU cores), `warp` (MuJoCo on a
     GPU), `gymnasium` (an environment of Gymnasium's, which steps itself)."""
     driver: DriverName = "fused"
+    """`fused`: an epoch is one compiled program; `split`: environments are stepped on the host."""
     precision: Precision = "float32"
     """Of the products in policy and critics; phi, rewards, targets and optimisers are float32 in any case."""
     log_every: Count = 50
