@@ -3,6 +3,7 @@
 A model may be a stranger's. What is looked at here is text; MuJoCo sees it only after these checks.
 """
 
+import copy
 import math
 import re
 import struct
@@ -47,8 +48,7 @@ class Collector:
         self.allow_plugins = allow_plugins
         self.files: dict[str, bytes] = {}
         self._names: dict[Path, str] = {}
-        self.elements = 0
-        """Of all XML files so far, one that is included twice counted twice."""
+        self.included: dict[Path, Included] = {}
         self.within = 1
         """Of the largest model within this one."""
         self._size = 0
@@ -130,25 +130,54 @@ def collect_mjcf(collector: Collector, root: ET.Element) -> Collected:
     return Collected(collector.finish(root), ())
 
 
-def _put_in_includes(collector: Collector, root: ET.Element, trail: tuple[Path, ...]) -> None:
-    """Replace every `include` by what its file holds."""
-    if len(trail) > DEEPEST:
-        raise collector.refuse(f"includes go deeper than {DEEPEST} files")
+class Included(NamedTuple):
+    """A file whose own includes are put in, and how much that makes; what is in it twice counts twice."""
+
+    root: ET.Element
+    elements: int
+    size: int
+    """Bytes of text."""
+
+
+def _put_in_includes(collector: Collector, root: ET.Element, trail: tuple[Path, ...]) -> tuple[int, int]:
+    """Replace every `include` by what its file holds; how many elements and bytes that adds."""
+    elements = size = 0
     for parent in [*root.iter()]:
-        while (found := next((n for n, child in enumerate(parent) if child.tag == "include"), None)) is not None:
-            named = parent[found].get("file", "")
-            path = next(
-                (place for folder in (collector.folder, trail[-1].parent) if (place := folder / named).is_file()),
-                collector.folder / named,
-            )
-            if any(path.resolve() == before.resolve() for before in trail):
-                raise collector.refuse(f"its includes go in a circle: {named} is included from within itself")
-            inner = collector.parse(path)
-            collector.elements += sum(1 for _ in inner.iter())
-            if collector.elements > MOST_ELEMENTS:
+        if parent.find("include") is None:
+            continue
+        children: list[ET.Element] = []
+        for child in parent:
+            if child.tag != "include":
+                children.append(child)
+                continue
+            inner = _included(collector, child.get("file", ""), trail)
+            elements, size = elements + inner.elements, size + inner.size
+            if elements > MOST_ELEMENTS:
                 raise collector.refuse(f"its includes have more than {MOST_ELEMENTS:,} elements")
-            _put_in_includes(collector, inner, (*trail, path))
-            parent[found : found + 1] = list(inner)
+            if size > LARGEST:
+                raise collector.refuse(f"its includes have more than {LARGEST >> 20} MB")
+            children += copy.deepcopy(inner.root[:])
+        parent[:] = children
+    return elements, size
+
+
+def _included(collector: Collector, named: str, trail: tuple[Path, ...]) -> Included:
+    """An included file, read and put together once however often it is included."""
+    path = next(
+        (place for folder in (collector.folder, trail[-1].parent) if (place := folder / named).is_file()),
+        collector.folder / named,
+    )
+    path = path.parent.resolve() / path.name  # one file in one folder has one name, however it is written
+    if path not in collector.included:
+        if any(path.resolve() == before.resolve() for before in trail):
+            raise collector.refuse(f"its includes go in a circle: {named} is included from within itself")
+        if len(trail) >= DEEPEST:
+            raise collector.refuse(f"includes go deeper than {DEEPEST} files")
+        root = collector.parse(path)
+        own, text = sum(1 for _ in root.iter()), path.stat().st_size
+        elements, size = _put_in_includes(collector, root, (*trail, path))
+        collector.included[path] = Included(root, own + elements, text + size)
+    return collector.included[path]
 
 
 def _compiler(root: ET.Element, name: str) -> str:
