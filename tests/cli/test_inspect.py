@@ -1,10 +1,14 @@
 """`wanderlust inspect`: what it finds, and what it refuses."""
 
+import os
+import types
+
 import jax
 import pytest
 
 import wanderlust
 from model_files import ARM, ASSETS, BUG, DRIVE, write
+from wanderlust.envs.engines import warp as warp_engine
 from wanderlust.envs.engines.select import choose_engine, warp_misses
 from wanderlust.errors import UserError
 from wanderlust.evaluation import doctor
@@ -70,3 +74,12 @@ def test_a_feature_that_warp_does_not_have_is_named(tmp_path, monkeypatch):
     engine, why = choose_engine(servo)
     assert engine == "c" and "cannot step this model" in why and "plugins" in why
     assert choose_engine(world)[0] == "warp"
+
+
+def test_warp_is_not_heard_of_where_there_is_no_gpu(monkeypatch, capfd):
+    said = b"Warp CUDA warning: Could not find or load the NVIDIA CUDA driver. No GPU.\nsomething else\n"
+    fake = types.SimpleNamespace(init=lambda: os.write(2, said))
+    monkeypatch.setattr(warp_engine, "_import", lambda module: fake)
+    warp_engine._begin_without_gpu.__wrapped__()
+    os.write(2, b"afterwards\n")
+    assert capfd.readouterr().err in ("something else\nafterwards\n", "afterwards\nsomething else\n")

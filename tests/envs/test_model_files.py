@@ -117,6 +117,8 @@ def test_an_episode_ends_where_it_was_asked_to(tmp_path):
     hopper = wanderlust.world_from_mjcf(ASSETS / "hopper.xml", terminate_below=0.7, terminate_tilted=30)
     assert not hopper.terminated(at(hopper)) and hopper.terminated(at(hopper, q1=0.6))
     assert hopper.terminated(at(hopper, q2=0.6)) and not hopper.terminated(at(hopper, q2=0.5))
+    with pytest.raises(UserError, match=r"would end every episode at once: the root starts at a height of 1\.25"):
+        wanderlust.world_from_mjcf(ASSETS / "hopper.xml", terminate_below=1.3)
     with pytest.raises(UserError, match="needs a root that can tilt"):
         wanderlust.world_from_mjcf(ASSETS / "swimmer.xml", terminate_tilted=30)
 
@@ -254,6 +256,7 @@ def test_the_command_line_refuses_in_one_line_and_writes_nothing(command_line, t
         ((ASSETS / "hopper.xml", "--env.keyframe", "7"), "no keyframe '7'; it has none"),
         ((ASSETS / "hopper.xml", "--env.position", "x"), "no entry 'x'; there are rootx, rootz, cos rooty"),
         ((ASSETS / "hopper.xml", "--terminate-tilted", "190"), "must be within 0 and 180"),
+        ((ASSETS / "hopper.xml", "--env.frame-skip", "9999"), "env.frame_skip is 9999; it can be 2,000"),
         ((ASSETS / "hopper.xml", "--recipe", "fast"), "no recipe 'fast'"),
     ):
         code, out, err = command_line("discover", *arguments)

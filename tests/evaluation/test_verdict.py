@@ -119,6 +119,10 @@ def test_the_words_say_what_the_numbers_are():
     assert "from starts up to 3 away with cosine 0.50" in text and "change of skill" not in text
     assert set(verdict.ADVICE) == set(verdict.HEADLINES)
     assert "What to try" not in text
+    early, late = (words({**facts, "level": "static", "trained": share})[0] for share in (0.004, 0.3))
+    assert early.startswith("Verdict: too early to tell, after 0.4% of its epochs; so far bodies stand still")
+    assert late.startswith("Verdict: collapsed: bodies stand still")
+    assert words({**facts, "trained": 0.004})[0].startswith("Verdict: it learned"), "what has been learned is told"
     without, with_one = (
         "\n".join(words({**facts, "level": "static", "place": place})) for place in ("focus", "position")
     )
@@ -131,7 +135,7 @@ def test_an_evaluation_ends_with_a_verdict():
     found = json.loads((run.evaluation / "evaluation.json").read_text())["verdict"]
     assert found["level"] in verdict.HEADLINES and len(found["random_coverage"]["draws"]) == 3
     assert found["mean"]["coverage"] == found["per_seed"][0]["coverage"]
-    assert words(found)[0].startswith("Verdict: ")
+    assert found["trained"] == 1.0 and words(found)[0].startswith("Verdict: ")
 
 
 @pytest.mark.parametrize(("within", "shifted"), [(1e9, True), (1.0, False)])

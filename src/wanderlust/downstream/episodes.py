@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from wanderlust.downstream.tasks import Task
 from wanderlust.envs import World, WorldState
-from wanderlust.envs.base import sane
+from wanderlust.envs.base import Truncating, sane
 from wanderlust.train.autoreset import where_worlds
 
 
@@ -52,11 +52,12 @@ def advance(world: World, task: Task[Any], before: Episode, after: WorldState) -
     age = before.age + 1
     remembered, score = task.step(before.task, world.measure(after), age, jax.random.fold_in(before.key, age))
     fell = world.terminated(after) & ~broken
+    cut = world.truncated(after) if isinstance(world, Truncating) else False
     terminated = (score.terminated | fell) & ~broken
     result = StepResult(
         reward=jnp.where(broken, 0.0, score.reward),
         terminated=terminated,
-        truncated=(score.truncated | broken) & ~terminated,
+        truncated=(score.truncated | broken | cut) & ~terminated,
         fell=fell,
         broken=broken,
     )

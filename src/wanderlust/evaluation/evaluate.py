@@ -70,7 +70,10 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
         "unit": getattr(parts.world, "unit", "m"),
         "bin": spec.bin,
         "verdict": _verdict(parts, mode, by_chance, aligned, phi_last - phi_first)
-        | {"robustness": robustness(parts, learned.policy, mode, rollout_keys)},
+        | {
+            "trained": epoch / run.config.schedule.epochs,
+            "robustness": robustness(parts, learned.policy, mode, rollout_keys),
+        },
     }
     if run.config.skills.kind == "discrete":
         kinds = [_kinds(spec, *of_seed) for of_seed in zip(mode.obs, mode.skill, mode.alive, strict=True)]

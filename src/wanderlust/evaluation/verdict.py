@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 
 from wanderlust.envs.spec import EnvSpec, Rollout
 from wanderlust.evaluation.metrics import coverage
+from wanderlust.train.dead import LATE
 
 FARTHER = 2.0
 """Skills that have learned cover at least so many times what random actions do."""
@@ -145,6 +146,18 @@ HEADLINES = {
 }
 
 
+SO_FAR = {"static": "bodies stand still", "alike": "all skills do the same", "nothing": "random actions reach as far"}
+"""What is said of a run in its first epochs instead: skills that will be good begin like that, too."""
+
+
+def headline(verdict: Mapping[str, Any]) -> str:
+    """The verdict in a line; nothing final before `LATE`, of a run that was to train for longer."""
+    kind, trained = verdict["level"], verdict.get("trained")
+    if kind in SO_FAR and trained is not None and trained < LATE:
+        return f"too early to tell, after {trained:.1%} of its epochs; so far {SO_FAR[kind]}"
+    return HEADLINES[kind]
+
+
 def finite_or_none(value: Any) -> Any:
     """JSON has no NaN."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -164,7 +177,7 @@ def words(verdict: Mapping[str, Any]) -> list[str]:
     )
     levels = verdict["per_seed_level"]
     split = "" if len(set(levels)) == 1 else f" (by seed: {', '.join(levels)})"
-    lines = [f"Verdict: {HEADLINES[verdict['level']]}{split}."]
+    lines = [f"Verdict: {headline(verdict)}{split}."]
     interval = f", 95% interval {floor['low']:.0f} to {floor['high']:.0f}" if floor["low"] is not None else ""
     lines.append(
         f"Reach: {found['coverage']:,.0f} {where}, {found['times_random']:.1f} times what random actions cover "

@@ -268,6 +268,12 @@ def check_counts(who: str, **counts: int | None) -> None:
             raise UserError(f"{who}: {name} is {value!r}; it must be a whole number of at least 1")
 
 
+def warn_of(news: list[str]) -> None:
+    """Have Gymnasium's logger say what an engine wants a user to hear, such as that an environment was restarted."""
+    for text in news:
+        gymnasium.logger.warn(text)
+
+
 def autoreset_mode_of(who: str, mode: AutoresetMode | str) -> AutoresetMode:
     """Gymnasium's mode by its own name for it."""
     try:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from wanderlust.downstream import episodes
 from wanderlust.downstream.episodes import Episode, OptionState
 from wanderlust.downstream.tasks import GoalTask, Task, make_task
-from wanderlust.envs import SelfStepping, World, WorldState, make_engine, make_world
+from wanderlust.envs import MujocoWorld, World, WorldState, make_engine, make_world
 from wanderlust.errors import UserError
-from wanderlust.gym.base import EpisodicVectorEnv, VectorStep, check_counts
+from wanderlust.gym.base import EpisodicVectorEnv, VectorStep, check_counts, warn_of
 from wanderlust.gym.rendering import MODES
 from wanderlust.registry import WORLDS
 from wanderlust.report.plots.colours import REACHED, rgb_of
@@ -82,8 +82,9 @@ class OptionVectorEnv(EpisodicVectorEnv):
         """What was last observed; never written to, so that it can be handed out."""
         self._episodes: Any = None
         """None before the first."""
-        engine = make_engine(world, "auto" if isinstance(world, SelfStepping) else "c", threads)
-        self._engine = jax.jit(engine.step) if engine.compiles else engine.step
+        engine = make_engine(world, "c" if isinstance(world, MujocoWorld) else "auto", threads)
+        self._engine = jax.jit(engine.step_running) if engine.compiles else engine.step_running
+        self._news = engine.news
 
     def _physics(self) -> NDArray[np.float32]:
         return np.asarray(self._episodes.body.physics)
@@ -111,11 +112,13 @@ class OptionVectorEnv(EpisodicVectorEnv):
         for step in range(self.hold):
             action: Any = self._act(actions, self._obs[:, :own], step)  # on whatever device a policy is
             with jax.default_device(self._cpu):
-                after = self._engine(jax.device_get(now.episode.body), action)
+                body, running = jax.device_get((now.episode.body, now.running))
+                after = self._engine(body, action, running)
                 now, obs = _step(self._world, self.task, now, after)
             self._obs = np.asarray(obs)
             if not np.any(now.running):
                 break
+        warn_of(self._news())
         self._episodes = now.episode
         result, steps = jax.device_get((now.result, now.steps))
         facts = {"steps": steps, "fell": result.fell, "broken": result.broken}

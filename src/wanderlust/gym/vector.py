@@ -1,4 +1,4 @@
-"""MuJoCo worlds as a Gymnasium vector environment: many of them on the engine `c`, one call of it per step."""
+"""Worlds as a Gymnasium vector environment: many of them on the engine `c`, or in Gymnasium's own processes."""
 
 import dataclasses
 from typing import Any, Literal
@@ -11,21 +11,22 @@ from jaxtyping import Array, Key
 from numpy.typing import NDArray
 
 from wanderlust.config import EnvConfig, build
-from wanderlust.envs import MujocoWorld, World, WorldState, make_world
-from wanderlust.envs.base import sane
-from wanderlust.envs.engines.mujoco_c import CEngine
+from wanderlust.envs import MujocoWorld, World, WorldState, make_engine, make_world
+from wanderlust.envs.base import Truncating, sane
+from wanderlust.envs.engines.gymnasium import Outside
 from wanderlust.envs.worlds.body import Body
 from wanderlust.errors import UserError
-from wanderlust.gym.base import EpisodicVectorEnv, VectorStep
+from wanderlust.gym.base import EpisodicVectorEnv, VectorStep, warn_of
 from wanderlust.registry import WORLDS
 
 
 class WorldVectorEnv(EpisodicVectorEnv):
-    """Many MuJoCo worlds as one Gymnasium vector environment, stepped by a pool of threads.
+    """Many worlds as one Gymnasium vector environment: MuJoCo's stepped by a pool of threads, Gymnasium's by processes.
 
     An observation is the world's own, raw: of our bodies the whole state, qpos and then qvel. An action is in [-1, 1]
     and mapped onto the model's controls. There is no reward: it is zero at every step, and a learner brings its own.
-    Should the physics of a world break down, its episode is truncated at the last state that was a number.
+    Should the physics of a world break down, its episode is truncated at the last state that was a number. So is the
+    episode of a Gymnasium environment that must be restarted, with a warning.
     `EpisodicVectorEnv` says how episodes begin.
     """
 
@@ -45,9 +46,11 @@ class WorldVectorEnv(EpisodicVectorEnv):
 
         Args:
             env: ``"ant"``, ``"half-cheetah"``, ``"humanoid"``, or any other registered world that MuJoCo steps;
-                the path of a model file; or such a world itself (`world_from_mjcf`).
+                the path of a model file; ``"gymnasium:Walker2d-v5"``; or such a world itself (`world_from_mjcf`,
+                `world_from_gymnasium`).
             num_envs: how many worlds.
-            threads: how many threads step them; all cores if not given. Results do not depend on it.
+            threads: how many threads step them; all cores if not given. Results do not depend on it. Gymnasium
+                environments have one process for each core.
             episode_length: control steps until an episode is truncated; the world's own if not given, for ours 200,
                 and 1,000 for Humanoid.
             solver: ``"stock"`` keeps the solver the model file asks for (PGS for Humanoid); ``"newton"`` if not given.
@@ -76,29 +79,38 @@ class WorldVectorEnv(EpisodicVectorEnv):
         given = {name: value for name, value in asked.items() if value is not None}
         self.config = build(type(own), {**dataclasses.asdict(own), **given}, "make_vec")
         world = make_world(self.config)
-        if not isinstance(world, MujocoWorld):
+        if not isinstance(world, MujocoWorld | Outside):
             raise _not_mujoco(env)
+        if threads is not None and isinstance(world, Outside):
+            raise UserError("make_vec: Gymnasium environments are stepped by processes; leave out threads")
         super().__init__("make_vec", world, num_envs, threads, autoreset_mode, render_mode=render_mode)
-        self._engine = CEngine(world, threads)
+        self._engine = make_engine(world, "auto" if isinstance(world, Outside) else "c", threads)
         self._age = np.zeros(num_envs, np.int64)
         self._state: Any = None
         """None before the first episode. Never written to, so that what is observed of it can be handed out."""
-        self._world, kind = world, type(world)
+        self._world: Any = world
+        kind = type(world)
         self._never_ends = getattr(kind, "terminated", None) is Body.terminated
         self._observes_state = getattr(kind, "observe", None) is Body.observe
+        self._cut = jax.vmap(world.truncated) if isinstance(world, Truncating) else None
+        """Which episodes the worlds themselves cut; None where nothing but breaking down does."""
         self._look, self._ended = jax.jit(jax.vmap(world.observe)), jax.jit(jax.vmap(world.terminated))
         self._draw = jax.jit(jax.vmap(world.initial))
 
     def _step_worlds(self, actions: NDArray[np.float32], waiting: NDArray[np.bool_]) -> VectorStep:
-        after, all_sane = self._engine.step_checked(self._state, actions)
+        cut, held = np.zeros(self.num_envs, bool), waiting
+        if self._cut is None:
+            after, all_sane = self._engine.step_checked(self._state, actions)
+            if not all_sane:
+                cut = ~sane(after)
+                after = _pick(cut, self._state, after)
+                held = waiting | cut
+        else:
+            after = self._engine.step_running(self._state, actions, ~waiting)
+            warn_of(self._engine.news())
+            cut = np.asarray(self._cut(after))
         self._age += 1
-        stopped = self._age >= self.config.episode_length
-        held = waiting
-        if not all_sane:
-            broken: NDArray[np.bool_] = ~sane(after)
-            after = _pick(broken, self._state, after)
-            stopped |= broken
-            held = waiting | broken
+        stopped = cut | (self._age >= self.config.episode_length)
         self._state = after
         terminated = np.zeros(self.num_envs, bool)
         if not self._never_ends:
@@ -129,7 +141,9 @@ make_vec = WorldVectorEnv
 
 def _not_mujoco(env: Any) -> UserError:
     known = ", ".join(name for name in WORLDS.names() if hasattr(WORLDS.get(name), "model"))
-    return UserError(f"make_vec steps MuJoCo bodies, not {env!r}; known: {known}")
+    return UserError(
+        f"make_vec steps MuJoCo bodies, not {env!r}; known: {known}, the path of a model file, and gymnasium:ID"
+    )
 
 
 def _pick(mask: NDArray[np.bool_], yes: WorldState, no: WorldState) -> WorldState:

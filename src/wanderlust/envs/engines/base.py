@@ -12,7 +12,7 @@ is `gymnasium`, which is `stateful`.
 
 import abc
 
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from wanderlust.config import EngineName
 from wanderlust.envs.base import WorldState
@@ -34,6 +34,12 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def step(self, state: WorldState, action: Float[Array, "worlds action"]) -> WorldState:
         """The states one control step later."""
+
+    def step_running(
+        self, state: WorldState, action: Float[Array, "worlds action"], running: Bool[Array, " worlds"]
+    ) -> WorldState:
+        """The same where only some worlds are running; the caller keeps the old states of the others."""
+        return self.step(state, action)
 
     def for_callers(self, count: int) -> "Engine":
         """The engine that so many threads should use which call it at once."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import gymnasium
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from numpy.typing import NDArray
 
 from wanderlust.config import EngineName
@@ -175,6 +175,14 @@ class GymnasiumEngine(Engine):
         self._last = after
         sensors: Any = np.asarray(state.sensors)
         return WorldState(after, sensors)
+
+    def step_running(
+        self, state: WorldState, action: Float[Array, "worlds action"], running: Bool[Array, " worlds"]
+    ) -> WorldState:
+        """The environments of the other worlds are left alone."""
+        physics: Any = np.array(state.physics, np.float32)
+        physics[~np.asarray(running), CUT] = 1.0
+        return self.step(state._replace(physics=physics), action)
 
     def _check_known(self, before: NDArray[np.float32], going_on: NDArray[np.bool_]) -> None:
         """Refuse states that are not those the environments are in."""

@@ -4,6 +4,7 @@ import functools
 import importlib
 import inspect
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,8 @@ from wanderlust.envs.devices import cache_folder
 from wanderlust.envs.engines.base import Engine
 from wanderlust.envs.mjcf import Controls, muted, set_physics
 from wanderlust.errors import UserError
+
+NO_DRIVER = "Could not find or load the NVIDIA CUDA driver"
 
 
 class WarpEngine(Engine):
@@ -230,7 +233,27 @@ def import_warp() -> Any:
     warp.config.log_level = max(warp.config.log_level, warp.LOG_WARNING)  # no banner, no line per kernel
     if warp.config.kernel_cache_dir is None and "WARP_CACHE_PATH" not in os.environ:
         warp.config.kernel_cache_dir = str(cache_folder() / "warp")
+    if jax.default_backend() == "cpu":
+        _begin_without_gpu()
     return warp
+
+
+@functools.cache
+def _begin_without_gpu() -> None:
+    """Let Warp begin where it finds no GPU: its C++ code says so on stderr, past every log level."""
+    warp, (reading, writing) = _import("warp"), os.pipe()
+    kept = os.dup(2)
+    try:
+        os.dup2(writing, 2)
+        warp.init()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(writing)
+    with open(reading, errors="replace") as said:
+        for line in said:
+            if NO_DRIVER not in line:
+                sys.stderr.write(line)
 
 
 def import_mujoco_warp() -> Any:

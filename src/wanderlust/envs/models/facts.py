@@ -30,6 +30,8 @@ from wanderlust.errors import UserError
 CONTROL_SECONDS = 0.02
 """What a control step should last."""
 MOST_SUBSTEPS = 100
+MOST_ASKED = 2_000
+"""Substeps that a configuration may have; engines keep all of a control step in memory."""
 EPISODE_SECONDS = 5.0
 SHORTEST_EPISODE, LONGEST_EPISODE = 100, 500
 """Control steps."""
@@ -59,6 +61,8 @@ def decided(config: ModelConfig) -> ModelConfig:
     """The same with all that was left open decided by rule."""
     facts = facts_of(config)
     step = float(facts.model.opt.timestep)
+    if config.frame_skip > MOST_ASKED:
+        raise UserError(f"env.frame_skip is {config.frame_skip}; it can be {MOST_ASKED:,}, or 0 for the rule's")
     skip = config.frame_skip or int(np.clip(round(CONTROL_SECONDS / step), 1, MOST_SUBSTEPS))
     length = config.episode_length or int(
         np.clip(round(EPISODE_SECONDS / (skip * step)), SHORTEST_EPISODE, LONGEST_EPISODE)
@@ -66,6 +70,13 @@ def decided(config: ModelConfig) -> ModelConfig:
     names, entries = facts.layout.names, facts.layout.groups["position"]
     if config.terminate_below is not None and facts.height is None:
         raise UserError("--terminate-below needs a root that can rise: a free joint or an upright slide")
+    if config.terminate_below is not None and facts.height is not None:
+        start = float(facts.start.qpos[facts.height[0]]) + facts.height[1]
+        if start < config.terminate_below:
+            raise UserError(
+                f"--terminate-below {config.terminate_below:g} would end every episode at once: the root starts at a "
+                f"height of {start:.3g}"
+            )
     if config.terminate_tilted is not None and facts.turn is None:
         raise UserError("--terminate-tilted needs a root that can tilt: a free joint, or a hinge about a level axis")
     return dataclasses.replace(

@@ -210,7 +210,9 @@ class GymnasiumWorld:
 def world_from_gymnasium(
     name: str, *, episode_length: int | None = None, focus: str = "", **kwargs: Any
 ) -> GymnasiumWorld:
-    """A Gymnasium environment as a world, for `discover`; on the command line ``gymnasium:NAME``.
+    """A Gymnasium environment as a world, for `discover`, `make_vec` and `SkillEnv`.
+
+    On the command line it is ``gymnasium:NAME``.
 
     Args:
         name: its id, e.g. ``"Walker2d-v5"``, or ``"module:Id-v0"``. An id that only your program has registered works,
