@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from helpers import Outside, optimised, tiny_config
+from helpers import Outside, tiny_config
 from trained import copy_of, trained
 from wanderlust import recipes, train
 from wanderlust.config import SkillConfig
@@ -350,7 +350,6 @@ def test_statistics_follow_what_is_seen():
 
 
 @pytest.mark.parametrize(("discrete", "controller"), [(None, "sac"), (8, "ppo")])
-@optimised()
 def test_learning_beats_random_skills(discrete, controller, monkeypatch):
     run, setting = skilled(discrete), SETTINGS["laptop", controller]
     names = ("learning_rate",) if discrete else ("policy_learning_rate", "critic_learning_rate")

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers import optimised
 from wanderlust import train
 from wanderlust.config import MethodConfig, SkillConfig
 from wanderlust.envs.spec import Transition
@@ -308,9 +307,7 @@ def on_point():
             sac=dataclasses.replace(config.sac, hidden=(32, 32)),
         )
         parts = train.assemble(config)
-        begun = train.init(parts)
-        with optimised():
-            state, _ = train.make_driver(parts)(begun, 100)
+        state, _ = train.make_driver(parts)(train.init(parts), 100)
         return coverage(np.asarray(train.make_probe(parts, 100)(state.learner.sac.policy).obs))
 
     return covered(), covered(form="normal", states="next-state")

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers import one_seed_rollout, optimised, tiny_config
+from helpers import one_seed_rollout, tiny_config
 from trained import copy_of, trained
 from wanderlust import train
 from wanderlust.cli import reports
@@ -393,10 +393,9 @@ def small(method, skills, **changes):
 def learn(config, epochs):
     """The parts, what they have learned, and the metrics of the last fifth."""
     parts = train.assemble(config)
-    advance, state = train.make_driver(parts), train.init(parts)
-    with optimised():
-        state, _ = advance(state, epochs - epochs // 5)
-        state, metrics = advance(state, epochs // 5)
+    advance = train.make_driver(parts)
+    state, _ = advance(train.init(parts), epochs - epochs // 5)
+    state, metrics = advance(state, epochs // 5)
     return parts, state.learner, {name: np.asarray(value) for name, value in metrics.items()}
 
 

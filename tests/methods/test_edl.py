@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers import optimised, tiny_config
+from helpers import tiny_config
 from wanderlust import api, train
 from wanderlust.config import SkillConfig, StageConfig, from_json, to_json, with_changes
 from wanderlust.envs.spec import Transition
@@ -447,7 +447,6 @@ def test_a_row_of_the_comparison_counts_both_stages(whole, tmp_path):
     assert left == [[4], [4]]
 
 
-@optimised()
 def test_on_point_exploration_covers_more_than_chance_and_skills_reach_their_codes():
     small = [f"{where}.hidden=[64]" for where in ("method", "method.first.method")]
     config = with_changes(get_recipe("laptop", "point", "edl", SkillConfig("discrete", 10)), ("engine=jax", *small))

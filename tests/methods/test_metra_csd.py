@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from helpers import one_seed_rollout, optimised
+from helpers import one_seed_rollout
 from wanderlust import train
 from wanderlust.config import SkillConfig, method_config
 from wanderlust.envs.spec import Transition
@@ -392,9 +392,7 @@ def short(request):
     )
     parts = train.assemble(config)
     method, view = parts.method, parts.view
-    begun = train.init(parts)
-    with optimised():
-        state, metrics = train.make_driver(parts)(begun, 250)
+    state, metrics = train.make_driver(parts)(train.init(parts), 250)
     learner = jax.tree.map(lambda x: x[0], state.learner)
 
     @jax.jit

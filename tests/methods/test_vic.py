@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers import optimised, tiny_config
+from helpers import tiny_config
 from wanderlust import train
 from wanderlust.config import MethodConfig, SkillConfig
 from wanderlust.envs.spec import Transition
@@ -98,7 +98,6 @@ def test_other_methods_carry_nothing_along():
     np.testing.assert_array_equal(worlds.start, jax.vmap(parts.world.observe)(worlds.state))
 
 
-@optimised()
 def test_vic_learns_skills_that_can_be_told_apart_on_point():
     config = get_recipe("laptop", "point", "vic", SkillConfig("discrete", 4))
     parts = train.assemble(config)

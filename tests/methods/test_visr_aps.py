@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers import optimised
 from wanderlust import train
 from wanderlust.config import MethodConfig, SkillConfig
 from wanderlust.envs.spec import Transition
@@ -392,9 +391,7 @@ def learned(name):
         sac=dataclasses.replace(config.sac, hidden=(32, 32), alpha=0.3, learn_alpha=False),
     )
     parts = train.assemble(config)
-    begun = train.init(parts)
-    with optimised():
-        state, metrics = train.make_driver(parts)(begun, EPOCHS)
+    state, metrics = train.make_driver(parts)(train.init(parts), EPOCHS)
     keys = jax.random.split(jax.random.key(0), SEEDS)
     skill = train.sample_skills(parts, keys, 200)
     last = train.make_skill_rollout(parts)(state.learner.sac.policy, skill, keys).obs[:, -1]
