@@ -149,10 +149,11 @@ style.png_of = _where_it_is_tested(style.png_of, b"\x89PNG\r\n\x1a\n")
 
 
 LONGEST = (
-    "hierarchy", "ibol", "edl", "resume", "engines", "ablations", "cli", "train", "zoo", "visr_aps", "fast_parts",
-    "guard", "dads", "sac", "ablation_grid", "export", "metra_csd", "zero_shot", "reproduce_ablation",
+    "explorer_browser", "hierarchy", "ibol", "edl", "cli", "report", "sweep", "zoo", "gymnasium", "resume", "engines",
+    "dads", "reproduce_coverage", "reproduce_fetch_goals", "engine_choice", "strangers", "ablations", "music", "learned",
+    "video", "train", "visr_aps", "metra_csd", "export", "fast_parts", "prune", "fetch_goals", "process",
 )  # fmt: skip
-"""Files of more than 20 seconds. They come first, so that the workers of a run end together."""
+"""The files that take longest. They come first, so that the workers of a run end together."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
