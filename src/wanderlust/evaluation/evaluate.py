@@ -116,6 +116,7 @@ def _verdict(parts: train.Setup, mode: Rollout, by_chance: Rollout, aligned: lis
         "mean": mean_of(seeds),
         "per_seed": seeds,
         "random_coverage": {name: finite_or_none(value) for name, value in floor._asdict().items()},
+        "sees_place_alone": parts.view.method_entries == spec.position,
         "place": "position" if not spec.directions else "focus" if spec.position else "principal directions",
         "episode_length": spec.episode_length,
     }
