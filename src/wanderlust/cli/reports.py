@@ -52,7 +52,7 @@ def refuse(extra: list[str], why: str) -> None:
         raise UserError(f"{why}; leave out {flags}")
 
 
-def train_and_report(console: Console, run: Any, budget_seconds: float | None) -> int:
+def train_and_report(console: Console, run: Any, budget_seconds: float | None, rollbacks: int = 0) -> int:
     """Train a run, and say how that ended, what came of it and what to try next."""
     api = import_api()
     from wanderlust.envs import devices
@@ -70,7 +70,7 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
     report_decisions(console, config)
     resume = f"continue with: {_program()} discover --resume {_quoted(run)}"
     try:
-        outcome = api.train(run, budget_seconds)
+        outcome = api.train(run, budget_seconds, rollbacks=rollbacks)
     except KeyboardInterrupt as stop:
         raise stop if stop.args else KeyboardInterrupt(f"stopped at once; {resume}") from None
     if outcome.reason == "interrupted":

@@ -3,7 +3,6 @@
 A model may be a stranger's. What is looked at here is text; MuJoCo sees it only after these checks.
 """
 
-import copy
 import math
 import re
 import struct
@@ -19,6 +18,7 @@ LARGEST_TEXT = 32 * 2**20
 """Bytes of one XML file."""
 MOST_ELEMENTS = 50_000
 """Elements of a model, those that `replicate`, `composite` and `flexcomp` make included."""
+MOST_INCLUDES = 1_000
 MOST_PIXELS = 2**26
 """Of a texture, or points of a height field."""
 MOST_MEMORY = 4 * 2**30
@@ -48,7 +48,9 @@ class Collector:
         self.allow_plugins = allow_plugins
         self.files: dict[str, bytes] = {}
         self._names: dict[Path, str] = {}
-        self.included: dict[Path, Included] = {}
+        self.elements = 0
+        """Of all XML files so far, one that is included twice counted twice."""
+        self.includes = 0
         self.within = 1
         """Of the largest model within this one."""
         self._size = 0
@@ -62,7 +64,9 @@ class Collector:
         text = self.read(path, LARGEST_TEXT)
         if re.search(rb"<!(DOCTYPE|ENTITY)", text, re.IGNORECASE):
             raise self.refuse(f"{path.name} declares a document type or entities; remove them, MuJoCo has neither")
-        text = re.sub(rb"<!--.*?-->", b"", text, flags=re.DOTALL)  # in which MuJoCo takes what XML does not
+        text = _without_comments(text)  # in which MuJoCo takes what XML does not
+        if text.count(b"<") > 4 * MOST_ELEMENTS:
+            raise self.refuse(f"{path.name} has more than {MOST_ELEMENTS:,} elements")
         if b"<xacro:" in text:
             raise self.refuse("it is a xacro template; make a URDF of it first: xacro FILE > robot.urdf")
         try:
@@ -130,54 +134,37 @@ def collect_mjcf(collector: Collector, root: ET.Element) -> Collected:
     return Collected(collector.finish(root), ())
 
 
-class Included(NamedTuple):
-    """A file whose own includes are put in, and how much that makes; what is in it twice counts twice."""
-
-    root: ET.Element
-    elements: int
-    size: int
-    """Bytes of text."""
-
-
-def _put_in_includes(collector: Collector, root: ET.Element, trail: tuple[Path, ...]) -> tuple[int, int]:
-    """Replace every `include` by what its file holds; how many elements and bytes that adds."""
-    elements = size = 0
+def _put_in_includes(collector: Collector, root: ET.Element, trail: tuple[Path, ...]) -> None:
+    """Replace every `include` by what its file holds."""
+    if len(trail) > DEEPEST:
+        raise collector.refuse(f"includes go deeper than {DEEPEST} files")
     for parent in [*root.iter()]:
-        if parent.find("include") is None:
-            continue
-        children: list[ET.Element] = []
-        for child in parent:
-            if child.tag != "include":
-                children.append(child)
-                continue
-            inner = _included(collector, child.get("file", ""), trail)
-            elements, size = elements + inner.elements, size + inner.size
-            if elements > MOST_ELEMENTS:
+        while (found := next((n for n, child in enumerate(parent) if child.tag == "include"), None)) is not None:
+            named = parent[found].get("file", "")
+            path = next(
+                (place for folder in (collector.folder, trail[-1].parent) if (place := folder / named).is_file()),
+                collector.folder / named,
+            )
+            if any(path.resolve() == before.resolve() for before in trail):
+                raise collector.refuse(f"its includes go in a circle: {named} is included from within itself")
+            inner = collector.parse(path)
+            collector.includes += 1
+            if collector.includes > MOST_INCLUDES:
+                raise collector.refuse(f"it includes more than {MOST_INCLUDES:,} files")
+            collector.elements += sum(1 for _ in inner.iter())
+            if collector.elements > MOST_ELEMENTS:
                 raise collector.refuse(f"its includes have more than {MOST_ELEMENTS:,} elements")
-            if size > LARGEST:
-                raise collector.refuse(f"its includes have more than {LARGEST >> 20} MB")
-            children += copy.deepcopy(inner.root[:])
-        parent[:] = children
-    return elements, size
+            _put_in_includes(collector, inner, (*trail, path))
+            parent[found : found + 1] = list(inner)
 
 
-def _included(collector: Collector, named: str, trail: tuple[Path, ...]) -> Included:
-    """An included file, read and put together once however often it is included."""
-    path = next(
-        (place for folder in (collector.folder, trail[-1].parent) if (place := folder / named).is_file()),
-        collector.folder / named,
-    )
-    path = path.parent.resolve() / path.name  # one file in one folder has one name, however it is written
-    if path not in collector.included:
-        if any(path.resolve() == before.resolve() for before in trail):
-            raise collector.refuse(f"its includes go in a circle: {named} is included from within itself")
-        if len(trail) >= DEEPEST:
-            raise collector.refuse(f"includes go deeper than {DEEPEST} files")
-        root = collector.parse(path)
-        own, text = sum(1 for _ in root.iter()), path.stat().st_size
-        elements, size = _put_in_includes(collector, root, (*trail, path))
-        collector.included[path] = Included(root, own + elements, text + size)
-    return collector.included[path]
+def _without_comments(text: bytes) -> bytes:
+    """Without comments; one that is not closed stays, and is refused by who reads it."""
+    pieces, at = [], 0
+    while (first := text.find(b"<!--", at)) >= 0 and (last := text.find(b"-->", first + 4)) >= 0:
+        pieces.append(text[at:first])
+        at = last + 3
+    return b"".join([*pieces, text[at:]])
 
 
 def _compiler(root: ET.Element, name: str) -> str:

@@ -53,7 +53,7 @@ class Trial(NamedTuple):
             mean, std = (tuple(float(x) for x in found[name]) for name in ("mean", "std"))
             made = cls(mean, std, float(found["moved"]), int(found["steps"]), int(found["broken"]))
             key = str(found["key"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
             return None
         whole = len(made.mean) == len(made.std) and all(math.isfinite(x) for x in (*made.mean, *made.std, made.moved))
         return (key, made) if whole and min(made.std, default=1.0) > 0 else None
