@@ -32,6 +32,7 @@ def explorer():
         sets = [SkillSet(f"zoo:{name}", open_run(f"zoo:{name}"), 0) for name in ("ant-agile-10", "ant-16")]
         made = Explorer(sets)
         made.address = made.open(port=free_port())
+        made.loop.speed = 3.0  # of real time, so that the ways are short
         yield made
         made.close()
 

@@ -37,6 +37,14 @@ class CEngine(Engine):
         ignore_warnings()
         self._mine = threading.local()
 
+    def __eq__(self, other: object) -> bool:
+        """They step alike: what was compiled around one does for the other."""
+        same = isinstance(other, CEngine) and type(other) is type(self)
+        return same and (other._world, other.threads) == (self._world, self.threads)
+
+    def __hash__(self) -> int:
+        return hash((self._world, self.threads))
+
     def _buffers(self, worlds: int) -> "_Buffers":
         """The pool, scratch space and buffers of the calling thread: two callers must not share them."""
         mine = self._mine
