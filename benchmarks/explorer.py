@@ -15,7 +15,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -147,7 +146,7 @@ def first_contact(out: Path) -> None:
     """Seconds from `make explore`, after set-up, to the page with the body and the learned map; added to the file."""
     port, began = free_port(), time.monotonic()
     make = ["make", "explore", f"PORT={port}", *os.environ.get("WANDERLUST_MAKE", "").split()]
-    process = subprocess.Popen(make, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(make, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         line = next(line for line in process.stdout if "http://" in line)
@@ -156,7 +155,7 @@ def first_contact(out: Path) -> None:
             frames(page, 1)
             shown = time.monotonic() - began
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
+        process.terminate()  # make passes it on
         process.wait(timeout=120)
     facts = json.loads(out.read_text())
     facts["first_contact"] = {

@@ -10,6 +10,8 @@ import pytest
 
 from trained import copy_of, trained, tree
 from wanderlust import cli
+from wanderlust.errors import UserError
+from wanderlust.evaluation.verdict import words
 from wanderlust.report import html
 from wanderlust.report.comparison import read_record
 from wanderlust.report.document import Reported, draw_all, duration, report, verdict_of
@@ -110,7 +112,7 @@ def test_what_files_say_is_shown_as_text(run):
     where |= {"command": EVIL, "commit": EVIL, "time": EVIL, "device": {"kind": EVIL}, "versions": {"jax": EVIL}}
     write_json(run.path / "provenance.json", where)
     facts = json.loads((run.evaluation / "evaluation.json").read_text())
-    write_json(run.evaluation / "evaluation.json", {**facts, "name": EVIL, "verdict": EVIL, "entries": [EVIL, EVIL]})
+    write_json(run.evaluation / "evaluation.json", {**facts, "name": EVIL, "entries": [EVIL, EVIL]})
     solved = {"task": EVIL, "controller": EVIL, "return": {"per_seed": [1.0]}}
     write_json(run.path / "downstream" / "x" / "result.json", solved)
     other = run.path.rename(run.path.with_name("<b>run&amp"))
@@ -123,19 +125,29 @@ def test_what_files_say_is_shown_as_text(run):
         assert page.text.count("<b>run&amp") >= 1
 
 
-def test_the_verdict_of_the_evaluation_is_taken_or_made_of_its_measures(run):
+def test_the_verdict_of_the_evaluation_is_on_the_page_or_made_of_its_measures(run):
     record = read_record(run, "run")
     facts = record.evaluation
-    for found in ("It learned.", {"text": "It learned."}):
-        assert verdict_of(dataclasses.replace(record, evaluation={**facts, "verdict": found})) == "It learned."
+    said = words(facts["verdict"])
+    assert len(said) > 3 and verdict_of(record) == said
+    page = assert_self_contained(page_of(run))
+    for line in said:
+        assert line in page.text
+    floor = facts["verdict"]["random_coverage"]["mean"]
+    assert record.random["coverage"] == pytest.approx(floor)
+    older = {**facts, "random": {**facts["random"], "coverage": floor + 7}}  # of one draw, as it once was
+    write_json(run.evaluation / "evaluation.json", older)
+    assert read_record(run, "run").random["coverage"] == pytest.approx(floor)
+    with pytest.raises(UserError, match="verdict of its evaluation is damaged"):
+        verdict_of(dataclasses.replace(record, evaluation={**facts, "verdict": {"level": "learned"}}))
     metrics = {"coverage_mode": {"per_seed": [300.0, 500.0]}, "distance": {"per_seed": [5.0, 7.0]}}
-    plain = {**facts, "metrics": metrics, "random": {"coverage": 80}}
-    assert verdict_of(dataclasses.replace(record, evaluation=plain)).startswith(
-        "20 random skills cover 400 ± 1,271 bins, 5 times as many as random actions (80), and end 6.0 ± 12.7 m"
+    plain = {**facts, "metrics": metrics, "random": {"coverage": 80}, "verdict": None}
+    assert verdict_of(dataclasses.replace(record, evaluation=plain))[0].startswith(
+        "20 random skills cover 400 ± 1,271 bins, 5.0 times as many as random actions (80), and end 6.0 ± 12.7 m"
     )
     poor = {**plain, "random": {"coverage": 410}}
-    assert "no more than random actions (410)" in verdict_of(dataclasses.replace(record, evaluation=poor))
-    assert "have not been evaluated yet" in verdict_of(dataclasses.replace(record, evaluation=None))
+    assert "no more than random actions (410)" in verdict_of(dataclasses.replace(record, evaluation=poor))[0]
+    assert "have not been evaluated yet" in verdict_of(dataclasses.replace(record, evaluation=None))[0]
 
 
 def test_films_go_into_the_page_but_large_ones(run, monkeypatch):

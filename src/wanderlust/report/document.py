@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wanderlust.errors import UserError
-from wanderlust.evaluation.metrics import MEASURES
+from wanderlust.evaluation.metrics import MEASURES, meaning
+from wanderlust.evaluation.verdict import words
 from wanderlust.report import html, plots
 from wanderlust.report.comparison import RANDOM, RunRecord, differences, notes, reached, spread, tasks
 from wanderlust.report.plots.side_by_side import Drawn, draw_comparison
@@ -130,15 +131,17 @@ def described(record: RunRecord) -> str:
     return f"{skills} of {config.env.name}, discovered without a reward by {config.rewards} (recipe {config.recipe})"
 
 
-def verdict_of(record: RunRecord) -> str:
-    """The verdict of the evaluation if it has one, else what its measures come to in plain words."""
+def verdict_of(record: RunRecord) -> list[str]:
+    """The verdict of the evaluation if it has one, a line each; else what its measures come to in plain words."""
     found = (record.evaluation or {}).get("verdict")
-    if isinstance(found, Mapping):
-        words = [found.get(key) for key in ("text", "sentence", "summary", "why")]
-        found = " ".join(word for word in words if isinstance(word, str)) or None
-    if isinstance(found, str) and found.strip():
-        return found
-    return _in_words(record)
+    if not isinstance(found, Mapping):
+        return [_in_words(record)]
+    try:
+        said = words(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        advice = "`wanderlust evaluate` makes it anew"
+        raise UserError(f"{record.label}: the verdict of its evaluation is damaged ({problem!r}); {advice}") from None
+    return said if record.finished else [*said, "Training is not at its end."]
 
 
 def _in_words(record: RunRecord) -> str:
@@ -153,7 +156,7 @@ def _in_words(record: RunRecord) -> str:
     if floor:
         times = sum(covered) / len(covered) / floor
         said += (
-            f", {times:.3g} times as many as random actions ({floor:,.0f})"
+            f", {times:.1f} times as many as random actions ({floor:,.0f})"
             if times >= 1.05
             else (f", no more than random actions ({floor:,.0f})")
         )
@@ -205,11 +208,11 @@ def _measures(record: RunRecord) -> str:
     seeds = (record.evaluation or {}).get("seeds") or [record.run.config.seed]
     few = 1 < len(seeds) <= 8
     rows = {}
-    for name, meaning in MEASURES.items():
+    for name in MEASURES:
         if values := record.measure(name):
             floor = record.random.get(RANDOM.get(name, ""))
             each = [f"{value:,.4g}" for value in values] if few and len(values) == len(seeds) else []
-            rows[meaning] = [spread(values), "" if floor is None else f"{floor:,.4g}", *each]
+            rows[meaning(name, *record.bins)] = [spread(values), "" if floor is None else f"{floor:,.4g}", *each]
     for name, values in tasks(record).items():
         rows[name] = [spread(values), "", *([""] * len(seeds) if few else [])]
     mean = "mean ± 95% interval" if len(seeds) > 1 else "value"
