@@ -3,13 +3,12 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import MEASURES, meaning
-from wanderlust.evaluation.verdict import words
 from wanderlust.report import html, plots
 from wanderlust.report.comparison import RANDOM, RunRecord, differences, notes, reached, spread, tasks
 from wanderlust.report.plots.side_by_side import Drawn, draw_comparison
@@ -37,6 +36,8 @@ class Reported(NamedTuple):
     record: RunRecord
     reproduce: Commands
     next_steps: Commands
+    verdict: Sequence[str] = ()
+    """Of its evaluation, a line each (`evaluation.verdict`); nothing where there is none."""
 
 
 def report(runs: Sequence[Reported], version: str) -> str:
@@ -52,7 +53,7 @@ def report(runs: Sequence[Reported], version: str) -> str:
 def _one(one: Reported, folder: Path) -> Iterator[str]:
     record = one.record
     yield html.header("Skill report", record.label, described(record), _meta(record))
-    yield html.verdict(verdict_of(record))
+    yield html.verdict(verdict_of(one))
     yield html.tiles(_tiles(record))
     if films := films_of(record):
         yield html.heading("What it looks like")
@@ -81,8 +82,8 @@ def _several(runs: Sequence[Reported], folder: Path) -> Iterator[str]:
     records = [one.record for one in runs]
     names = [one.label for one in records]
     yield html.header("Skill report", " · ".join(names), f"{len(runs)} runs side by side", [])
-    for one in records:
-        yield html.verdict(verdict_of(one), one.label)
+    for each in runs:
+        yield html.verdict(verdict_of(each), each.record.label)
     yield html.heading("What differs")
     differing = differences([one.fields for one in records])
     yield (
@@ -131,17 +132,11 @@ def described(record: RunRecord) -> str:
     return f"{skills} of {config.env.name}, discovered without a reward by {config.rewards} (recipe {config.recipe})"
 
 
-def verdict_of(record: RunRecord) -> list[str]:
+def verdict_of(one: Reported) -> list[str]:
     """The verdict of the evaluation if it has one, a line each; else what its measures come to in plain words."""
-    found = (record.evaluation or {}).get("verdict")
-    if not isinstance(found, Mapping):
-        return [_in_words(record)]
-    try:
-        said = words(found)
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        advice = "`wanderlust evaluate` makes it anew"
-        raise UserError(f"{record.label}: the verdict of its evaluation is damaged ({problem!r}); {advice}") from None
-    return said if record.finished else [*said, "Training is not at its end."]
+    if not one.verdict:
+        return [_in_words(one.record)]
+    return [*one.verdict, *([] if one.record.finished else ["Training is not at its end."])]
 
 
 def _in_words(record: RunRecord) -> str:

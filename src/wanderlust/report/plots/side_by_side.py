@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.report.plots.colours import distinct
@@ -78,11 +79,13 @@ def _curves(top: Any, runs: Sequence[Drawn], worlds: Sequence[str]) -> None:
     for world, row in zip(worlds, grid, strict=True):
         for run, colour in zip(runs, colours, strict=True):
             if run.world == world:
-                _curve(*row, run, colour)
+                _curve(row, run, colour)
         for axes in row:
             axes.set_ylim(bottom=0)
             axes.set_xlim(left=0)
             few_ticks(axes)
+            if not axes.lines:
+                note(axes, "not known")
         row[0].set_title("bins covered by random skills" + (f", {plain(world)}" if len(worlds) > 1 else ""))
     for axes, name in zip(grid[-1], ("environment steps per seed", "minutes of training"), strict=True):
         axes.set_xlabel(name)
@@ -90,8 +93,9 @@ def _curves(top: Any, runs: Sequence[Drawn], worlds: Sequence[str]) -> None:
     top.legend(handles=handles, loc="outside right upper")
 
 
-def _curve(over_steps: Axes, over_minutes: Axes, run: Drawn, colour: Any) -> None:
-    """Of one run; a marker for one that kept no curve."""
+def _curve(row: Sequence[Axes], run: Drawn, colour: Any) -> None:
+    """Of one run, over steps and over minutes; a marker for one that kept no curve."""
+    over_steps, over_minutes = row
     covered = [row["coverage"] for row in run.rows]
     if covered:
         show_mean(over_steps, [row["env_steps"] for row in run.rows], covered, colour)
@@ -125,6 +129,8 @@ def _trajectories(axes: Axes, run: Drawn) -> str:
         show_baseline(axes, random, over_skills=True)
     places = skill_places(skill, found.kind) if position.shape[-1] == 1 else None
     show_paths(axes, position, skill_colours(skill, found.kind), places)
+    if places is not None and found.kind == "discrete":
+        axes.yaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.set_xlabel(f"x{found.unit}")
     axes.set_ylabel(f"y{found.unit}" if places is None else skills_label(skill, found.kind))
     return found.kind
