@@ -127,14 +127,14 @@ def test_what_files_say_is_shown_as_text(run):
 def test_the_verdict_of_the_evaluation_is_on_the_page(run, capsys):
     facts = read_record(run, "run").evaluation
     floor = facts["verdict"]["random_coverage"]["mean"]
-    older = {**facts, "random": {**facts["random"], "coverage": floor + 7}}  # of one draw, as it once was
+    older = {**facts, "random": {**facts["random"], "coverage": floor + 70_000}}  # of one draw, as it once was
     write_json(run.evaluation / "evaluation.json", older)
     assert read_record(run, "run").random["coverage"] == pytest.approx(floor)
     said = words(facts["verdict"])
     assert command("report", "run", "--quick") == 0 and len(said) > 3
     page = assert_self_contained((run.path / "report.html").read_text())
     assert all(line in page.text for line in said)
-    assert f"random actions: {floor:,.0f}" in page.text and f"{floor + 7:,.0f}" not in page.text
+    assert f"random actions: {floor:,.0f}" in page.text and f"{floor + 70_000:,.0f}" not in page.text
     write_json(run.evaluation / "evaluation.json", {**facts, "verdict": {"level": "learned"}})
     capsys.readouterr()
     assert command("report", "run", "--quick") == 2
