@@ -31,6 +31,7 @@ LEVELS = (
 PARTS = {
     "errors": "core",
     "registry": "core",
+    "catalogue": "core",
     "evaluation.metrics": "core",
     "downstream.tasks": "downstream.tasks",
     "report.explorer": "report.moving",
@@ -44,6 +45,7 @@ PARTS = {
     "gym": "front",
     "sweeps": "front",
     "api": "front",
+    "checks": "front",
     "": "front",
     "cli": "front",
     "__main__": "front",
@@ -224,11 +226,44 @@ def test_the_package_imports_into_a_clean_interpreter(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("ask", [["--help"], ["discover", "--help"], ["reproduce", "coverage", "--help"]])
-def test_help_does_not_wait_for_jax(ask, tmp_path):
-    program = "import sys; sys.modules['jax'] = sys.modules['mujoco'] = None; from wanderlust.cli import main; main()"
-    code, out, err = run_python("-c", program, *ask, cwd=tmp_path)
-    assert (code, err) == (0, "") and out.startswith("usage: wanderlust")
+def test_what_needs_no_physics_does_not_wait_for_it(tmp_path):
+    """Help, lists and refusals say the same where JAX and MuJoCo cannot even be imported."""
+    program = """
+import contextlib, io, sys
+for name in ("jax", "mujoco", "matplotlib", "equinox", "optax"):
+    sys.modules[name] = None
+from wanderlust.cli import main
+for line in sys.argv[1:]:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            main(line.split())
+        except SystemExit as stop:
+            code = stop.code
+    print(code, " ".join(said.getvalue().split()))
+"""
+    begins = {
+        "--help": "0 usage: wanderlust",
+        "discover --help": "0 usage: wanderlust discover",
+        "reproduce coverage --help": "0 usage: wanderlust reproduce coverage",
+        "list": "0 environments point a point on the plane",
+        "discover antt": "2 wanderlust: unknown environment 'antt' (did you mean ant?)",
+        "discover ant --method lsdd": "2 wanderlust: unknown method 'lsdd' (did you mean lsd?)",
+        "discover ant --recipe slow": "2 wanderlust: there is no recipe 'slow' for ant",
+        "discover --with lsdd": "2 wanderlust: unknown method 'lsdd'",
+        "discover ant --colour red": "2 wanderlust: there is no option --colour",
+        "discover ant --sac.discount 3": "2 wanderlust: --set sac.discount=3.0: sac.discount is 3.0; it must be",
+        "discover ant --set seeds=two": "2 wanderlust: --set seeds=two: seeds is 'two'",
+        "discover --seeds 0": "2 wanderlust: --set seeds=0: seeds is 0; it must be at least 1",
+        "discover --resume nosuch": "2 wanderlust: there is no run folder nosuch",
+        "evaluate nosuch": "2 wanderlust: there is no run folder nosuch",
+        "compare nosuch zoo:ant": "2 wanderlust: there is no run folder nosuch",
+        "explore zoo:nosuch": "2 wanderlust: the zoo has no entry 'nosuch'",
+    }
+    code, out, err = run_python("-c", program, *begins, cwd=tmp_path)
+    assert (code, err) == (0, "")
+    for (asked, words), line in zip(begins.items(), out.splitlines(), strict=True):
+        assert line.startswith(words), asked
 
 
 def test_a_command_stopped_while_it_imports_says_so_in_one_line(tmp_path):
@@ -241,7 +276,8 @@ class Stopping:
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Stopping())
-from wanderlust.cli import main
-main(["list"])
+sys.argv = ["wanderlust", "discover"]
+from wanderlust_command import main
+main()
 """
     assert run_python("-c", program, cwd=tmp_path) == (130, "", "wanderlust: stopped\n")

@@ -15,7 +15,7 @@ from trained import run_python
 from wanderlust import registry
 from wanderlust.config import RunConfig, from_json
 from wanderlust.errors import UserError
-from wanderlust.registry import METHODS, WORLDS, Registry
+from wanderlust.registry import METHODS, WORLDS, Ours, Registry
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -98,7 +98,7 @@ def test_a_file_cannot_have_a_module_imported(run, monkeypatch):
 
 
 def test_registered_names_and_entry_points(monkeypatch):
-    mine = Registry("method", "a.group", {"lsd": "wanderlust.methods.lsd:Lsd"})
+    mine = Registry("method", "a.group", {"lsd": Ours("wanderlust.methods.lsd:Lsd", "LSD")})
     mine.register("mine", METHODS.get("diayn"))
     assert mine.names() == ("lsd", "mine") and "mine" in mine and "other" not in mine
     for name in ("lsd", "mine", "Mine", "with space"):
@@ -106,7 +106,7 @@ def test_registered_names_and_entry_points(monkeypatch):
             mine.register(name, METHODS.get("metra"))
     points = [EntryPoint("theirs", "wanderlust.methods.csd:Csd", "a.group"), EntryPoint("lsd", "os:getcwd", "a.group")]
     monkeypatch.setattr(registry, "entry_points", lambda group: points if group == "a.group" else [])
-    found = Registry("method", "a.group", {"lsd": "wanderlust.methods.lsd:Lsd"})
+    found = Registry("method", "a.group", {"lsd": Ours("wanderlust.methods.lsd:Lsd", "LSD")})
     assert found.get("theirs") is METHODS.get("csd") and found.get("lsd") is METHODS.get("lsd")
 
 
@@ -149,7 +149,7 @@ def follow(title: str, checkout: Path, name: str, kind: str, mine: str) -> None:
     copied.write_text((ROOT / source).read_text().replace(kind, mine))
     path = checkout / registry_file
     module = ".".join(copied.relative_to(checkout / "src").with_suffix("").parts)
-    line = f'        "{name}": "{module}:{mine}",\n'
+    line = f'        "{name}": Ours("{module}:{mine}", "a {mine}"),\n'
     added, there = re.subn(rf"({table} = Registry\([^{{]*{{\n)", rf"\g<1>{line}", path.read_text())
     assert there == 1
     path.write_text(added)
@@ -178,6 +178,6 @@ for command in (["list"], {train!r}):
 """
     code, out, err = run_python("-c", program, cwd=tmp_path / "src")
     assert code == 0, err
-    assert "a puck on a plane" in out and "an example: the cosine" in out
+    assert "a Disc; recipes: laptop" in out and "a Needle" in out
     config = json.loads((tmp_path / "src" / "run" / "config.json").read_text())
     assert config["method"]["sharpness"] == 3.0 and config["method"]["view"] == "xy" and config["env"]["name"] == "disc"

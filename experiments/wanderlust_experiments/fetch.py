@@ -15,11 +15,11 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from wanderlust.api import configure
+from wanderlust.catalogue import FETCHES
 from wanderlust.config import SkillConfig
 from wanderlust.envs.spec import Rollout
 from wanderlust.errors import UserError
 from wanderlust.recipes import DEFAULT
-from wanderlust.recipes.fetch import FETCHES
 from wanderlust.registry import WORLDS
 from wanderlust.sweeps import grid
 from wanderlust.sweeps.figures import COVERAGES, bars

@@ -14,6 +14,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from wanderlust.catalogue import FETCHES
 from wanderlust.config import EngineName
 from wanderlust.downstream.request import result_folder
 from wanderlust.downstream.saved import is_paused
@@ -24,7 +25,6 @@ from wanderlust.envs import devices
 from wanderlust.errors import UserError
 from wanderlust.methods import make_method
 from wanderlust.methods.skills import make_skills
-from wanderlust.recipes.fetch import FETCHES
 from wanderlust.report.plots import show_mean
 from wanderlust.report.plots.colours import INK, distinct
 from wanderlust.report.plots.style import few_ticks, head, styled

@@ -1,6 +1,6 @@
 """`python -m wanderlust` is the `wanderlust` command."""
 
-from wanderlust.cli import main
+from wanderlust_command import main
 
 if __name__ == "__main__":
     main()

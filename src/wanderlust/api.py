@@ -3,27 +3,24 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import gymnasium
 from gymnasium.vector import VectorEnv
 
+from wanderlust.checks import check_budget, check_request
 from wanderlust.config import (
-    DriverName,
     EngineName,
     EnvConfig,
     RunConfig,
     SkillConfig,
     labelled,
     parsed,
-    require,
-    require_at_least,
-    require_positive,
     with_changes,
 )
 from wanderlust.envs import World, devices, make_engine, make_world
 from wanderlust.envs.statistics import Statistics, random_statistics
-from wanderlust.errors import UserError, is_count
+from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.gym.statistics import gym_statistics
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
@@ -35,7 +32,7 @@ from wanderlust.train.loop import resume as open_to_resume
 from wanderlust.train.stages import start as start_run
 from wanderlust.train.stages import train_run as train
 
-__all__ = ["Run", "check_budget", "configure", "discover", "normalise", "open_to_resume", "start_run", "train"]
+__all__ = ["Run", "configure", "discover", "normalise", "open_to_resume", "start_run", "train"]
 
 
 def configured(env: str | World, changes: tuple[str, ...]) -> tuple[str | EnvConfig, tuple[str, ...]]:
@@ -74,13 +71,7 @@ def configure(
 
     `auto` becomes an engine here. An engine that is named without a driver gets the driver that suits it.
     """
-    _check_kinds(env=env, method=method, recipe=recipe, bonus=bonus, driver=driver, engine=engine)
-    for name, value in {"skills": skills, "discrete": discrete, "seed": seed, "seeds": seeds}.items():
-        require(value is None or is_count(value), f"--{name} is {value!r}; it must be a whole number")
-    listed = isinstance(set, list | tuple) and all(isinstance(change, str) for change in set)
-    require(listed, f"changes are {set!r}; they must be a list of texts such as 'sac.discount=0.995'")
-    if skills is not None and discrete is not None:
-        raise UserError("--skills and --discrete exclude each other: choose continuous or discrete skills")
+    check_request(env, method, skills, discrete, seed, seeds, recipe, config, set, budget_steps, driver, engine, bonus)
     space = usual_skills(method) if skills is None else SkillConfig("continuous", skills)
     space = space if discrete is None else SkillConfig("discrete", discrete)
     left = tuple(set)
@@ -98,7 +89,6 @@ def configure(
     )
     made = labelled(with_changes(made, left), made)
     if budget_steps is not None:
-        require_at_least(1, "--budget-steps", budget_steps)
         made = stages.with_steps(made, budget_steps)
     named = {change.partition("=")[0] for change in set}
     asked = engine is not None or "engine" in named
@@ -109,24 +99,6 @@ def configure(
         raise UserError(f"{where} needs a GPU, and JAX sees none; {advice}")
     by_recipe = config is None and made.engine == "auto"  # another run's file also says which driver it had
     return loop.resolve_engine(made, driver is None and "driver" not in named and (asked or by_recipe))
-
-
-def _check_kinds(**given: Any) -> None:
-    """Refuse what is no text, or names nothing there is."""
-    for name, value in given.items():
-        if name == "env" and isinstance(getattr(value, "config", None), EnvConfig):
-            continue  # a world; what else there can be is said where it is looked at
-        optional = name in ("bonus", "driver", "engine")
-        require(isinstance(value, str) or (optional and value is None), f"{name} is {value!r}; it must be a name")
-    for name, known in {"driver": get_args(DriverName), "engine": get_args(EngineName)}.items():
-        ok = given[name] is None or given[name] in known
-        require(ok, f"{name} is {given[name]!r}; it must be one of {', '.join(known)}")
-
-
-def check_budget(seconds: float | None) -> None:
-    """Refuse an impossible budget, before anything is made."""
-    if seconds is not None:
-        require_positive("--budget-seconds", seconds)
 
 
 def discover(

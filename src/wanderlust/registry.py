@@ -6,7 +6,7 @@ import re
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wanderlust.errors import UserError, did_you_mean
 
@@ -14,8 +14,17 @@ ALLOWED = "WANDERLUST_IMPORT"
 """Environment variable: modules that a configuration file may have imported, separated by commas."""
 
 
+class Ours(NamedTuple):
+    """A thing of ours: nothing is imported to say what it is."""
+
+    place: str
+    """``package.module:Name``."""
+    summary: str
+    """One line for `wanderlust list`."""
+
+
 class Registry:
-    """Things by name. A thing of ours is written as ``package.module:Name`` and imported when it is first asked for.
+    """Things by name. A thing of ours is imported when it is first asked for.
 
     A package offers its own through an entry point of `group`, a program through `register`, and a command line by
     writing ``package.module:Name`` instead of a name.
@@ -25,14 +34,15 @@ class Registry:
         self,
         kind: str,
         group: str,
-        ours: dict[str, str],
-        families: dict[str, str] | None = None,
+        ours: dict[str, Ours],
+        families: dict[str, Ours] | None = None,
         files: dict[str, str] | None = None,
     ) -> None:
         """`families` are things of which a name says more: ``mjcf:hopper``; `files`: endings of paths that are one."""
         self.kind, self.group = kind, group
-        self._places = dict(ours)
         self._families, self._files = families or {}, files or {}
+        self._summaries = {name: own.summary for name, own in (ours | self._families).items()}
+        self._places = {name: own.place for name, own in ours.items()}
         self._found: dict[str, Any] = {}
         self._named: set[str] = set()
         """What a program or a command line has asked for."""
@@ -63,12 +73,29 @@ class Registry:
     def _family(self, name: str) -> str | None:
         """Where that thing is."""
         family = self._files[Path(name).suffix.lower()] if self.is_file(name) else name.partition(":")[0]
-        return self._families.get(family) if ":" in name or self.is_file(name) else None
+        found = self._families.get(family) if ":" in name or self.is_file(name) else None
+        return found.place if found else None
 
     def __contains__(self, name: str) -> bool:
         return (
             self.is_family(name) or name.partition(":")[2].isidentifier() or name in self.names()
         )  # module:Ant-v5 is an id of Gymnasium's
+
+    def check(self, name: str) -> None:
+        """Refuse a name that stands for nothing. Nothing is imported, so what a module does not have is found later."""
+        if name not in self:
+            raise self._unknown(name)
+
+    def summary(self, name: str) -> str:
+        """One line about what a name, or that of a family, stands for; a class that is not ours says it itself."""
+        text: str = self._summaries[name] if name in self._summaries else getattr(self.get(name), "summary", "")
+        return text
+
+    def _unknown(self, name: str) -> UserError:
+        files = [f"the path of a {' or '.join(self._files)} file"] if self._files else []
+        known = ", ".join((*self.names(), *files))
+        near = did_you_mean(name, self.names())
+        return UserError(f"unknown {self.kind} {name!r}{near}; known: {known}; or package.module:Name for your own")
 
     def get(self, name: str) -> Any:
         """What a name stands for; a ``package.module:Name`` is imported and stands for itself."""
@@ -76,12 +103,7 @@ class Registry:
             self._search()
             place = self._family(name) or (name if ":" in name else self._places.get(name))
             if place is None:
-                files = [f"the path of a {' or '.join(self._files)} file"] if self._files else []
-                known = ", ".join((*self.names(), *files))
-                near = did_you_mean(name, self.names())
-                raise UserError(
-                    f"unknown {self.kind} {name!r}{near}; known: {known}; or package.module:Name for your own"
-                )
+                raise self._unknown(name)
             found = self._import(place)
             if self.is_file(name):  # a path is no name
                 return found
@@ -145,20 +167,62 @@ METHODS = Registry(
     "method",
     "wanderlust.methods",
     {
-        "lsd": "wanderlust.methods.lsd:Lsd",
-        "diayn": "wanderlust.methods.diayn:Diayn",
-        "dads": "wanderlust.methods.dads:Dads",
-        "visr": "wanderlust.methods.visr:Visr",
-        "aps": "wanderlust.methods.aps:Aps",
-        "vic": "wanderlust.methods.vic:Vic",
-        "metra": "wanderlust.methods.metra:Metra",
-        "csd": "wanderlust.methods.csd:Csd",
-        "smm": "wanderlust.methods.smm:Smm",
-        "edl": "wanderlust.methods.edl:Edl",
-        "linearizer": "wanderlust.methods.ibol:Linearizer",
-        "ibol": "wanderlust.methods.ibol:Ibol",
-        "ablation": "wanderlust.methods.ablation:Ablation",
-        "music": "wanderlust.methods.music:Music",
+        "lsd": Ours(
+            "wanderlust.methods.lsd:Lsd",
+            "Lipschitz-constrained Skill Discovery: skills that travel far, each along its own direction",
+        ),
+        "diayn": Ours(
+            "wanderlust.methods.diayn:Diayn",
+            "Diversity Is All You Need: skills that a discriminator can tell apart",
+        ),
+        "dads": Ours(
+            "wanderlust.methods.dads:Dads",
+            "Dynamics-Aware Discovery of Skills: skills whose next step can be predicted, and told from others",
+        ),
+        "visr": Ours(
+            "wanderlust.methods.visr:Visr",
+            "Variational Intrinsic Successor featuRes: skills that a discriminator of directions can tell apart",
+        ),
+        "aps": Ours(
+            "wanderlust.methods.aps:Aps",
+            "Active Pretraining with Successor features: VISR's reward, and one for being far from states seen before",
+        ),
+        "vic": Ours(
+            "wanderlust.methods.vic:Vic",
+            "Variational Intrinsic Control: skills that can be told from where an episode began and ended",
+        ),
+        "metra": Ours(
+            "wanderlust.methods.metra:Metra",
+            "Metric-Aware Abstraction: skills that cross what takes many steps, each along its own direction",
+        ),
+        "csd": Ours(
+            "wanderlust.methods.csd:Csd",
+            "Controllability-aware Skill Discovery: skills that move what is hard to move, each in its own direction",
+        ),
+        "smm": Ours(
+            "wanderlust.methods.smm:Smm",
+            "State Marginal Matching: a few skills that together visit everything; EDL explores with it",
+        ),
+        "edl": Ours(
+            "wanderlust.methods.edl:Edl",
+            "Explore, Discover and Learn: SMM explores, a VQ-VAE picks goals among its states, skills reach them",
+        ),
+        "linearizer": Ours(
+            "wanderlust.methods.ibol:Linearizer",
+            "the lower level of IBOL: moves the state along goals, one number for each of its entries",
+        ),
+        "ibol": Ours(
+            "wanderlust.methods.ibol:Ibol",
+            "Information Bottleneck Option Learning: skills that set a linearizer's goals, learned from trajectories",
+        ),
+        "ablation": Ours(
+            "wanderlust.methods.ablation:Ablation",
+            "one cell of the LSD paper's ablation grid, picked by method.form, method.states and method.spectral",
+        ),
+        "music": Ours(
+            "wanderlust.methods.music:Music",
+            "Mutual Information-based State Control (MUSIC-u): moves the object; adds to any method (--with music)",
+        ),
     },
 )
 
@@ -166,17 +230,44 @@ WORLDS = Registry(
     "environment",
     "wanderlust.worlds",
     {
-        "point": "wanderlust.envs.worlds.point:Point",
-        "ant": "wanderlust.envs.worlds.ant:Ant",
-        "half-cheetah": "wanderlust.envs.worlds.half_cheetah:HalfCheetah",
-        "humanoid": "wanderlust.envs.worlds.humanoid:Humanoid",
-        "fetch-push": "wanderlust.envs.worlds.fetch:FetchPush",
-        "fetch-slide": "wanderlust.envs.worlds.fetch:FetchSlide",
-        "fetch-pick-and-place": "wanderlust.envs.worlds.fetch:FetchPickAndPlace",
+        "point": Ours(
+            "wanderlust.envs.worlds.point:Point",
+            "a point on the plane, moved by its action (2-D state, 2-D action, 10 steps)",
+        ),
+        "ant": Ours(
+            "wanderlust.envs.worlds.ant:Ant",
+            "a four-legged body on the plane (29-D state, 8-D action, 200 steps of 0.05 s)",
+        ),
+        "half-cheetah": Ours(
+            "wanderlust.envs.worlds.half_cheetah:HalfCheetah",
+            "a two-legged runner in a vertical plane (18-D state, 6-D action, 200 steps of 0.05 s)",
+        ),
+        "humanoid": Ours(
+            "wanderlust.envs.worlds.humanoid:Humanoid",
+            "a walking body that must not fall (47-D state, 17-D action, 1,000 steps of 0.015 s)",
+        ),
+        "fetch-push": Ours(
+            "wanderlust.envs.worlds.fetch:FetchPush",
+            "an arm that pushes a box over a table (25-D observation, 4-D action, 50 steps of 0.04 s)",
+        ),
+        "fetch-slide": Ours(
+            "wanderlust.envs.worlds.fetch:FetchSlide",
+            "an arm that hits a puck on a slippery table (25-D observation, 4-D action, 50 steps of 0.04 s)",
+        ),
+        "fetch-pick-and-place": Ours(
+            "wanderlust.envs.worlds.fetch:FetchPickAndPlace",
+            "an arm that can grasp and lift a box (25-D observation, 4-D action, 50 steps of 0.04 s)",
+        ),
     },
     families={
-        "mjcf": "wanderlust.envs.worlds.mjcf_file:ModelFile",
-        "gymnasium": "wanderlust.envs.worlds.gymnasium:GymnasiumWorld",
+        "mjcf": Ours(
+            "wanderlust.envs.worlds.mjcf_file:ModelFile",
+            "a body from your own model file, MJCF or URDF",
+        ),
+        "gymnasium": Ours(
+            "wanderlust.envs.worlds.gymnasium:GymnasiumWorld",
+            "any Gymnasium environment with Box actions, e.g. gymnasium:Walker2d-v5",
+        ),
     },
     files={".xml": "mjcf", ".mjcf": "mjcf", ".urdf": "mjcf"},
 )

@@ -13,7 +13,7 @@ import pytest
 from helpers import tiny_config
 from trained import copy_of, start_python, trained
 from wanderlust import cli
-from wanderlust.cli.process import LastingStream
+from wanderlust.cli.process import LastingStream, ended_at_once
 from wanderlust.config import to_json
 from wanderlust.runs.run import Run
 from wanderlust.train import loop, stages, stopping
@@ -51,6 +51,21 @@ def test_before_training_begins_it_stops_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "_prepare", compiling)
     with pytest.raises(KeyboardInterrupt):
         loop.run_training(run, quiet=True)
+
+
+def test_while_modules_are_imported_the_process_ends_on_the_spot(monkeypatch, capfd):
+    class EndedError(BaseException):
+        pass
+
+    def ended(code):
+        raise EndedError(code)
+
+    monkeypatch.setattr(os, "_exit", ended)
+    with pytest.raises(EndedError, match="130"), ended_at_once():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+    assert capfd.readouterr().err == "wanderlust: stopped\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_compiled_code_that_does_not_listen_is_not_waited_for(tmp_path):

@@ -18,7 +18,7 @@ from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.base import WorldState
 from wanderlust.envs.worlds.gymnasium import GymnasiumWorld
 from wanderlust.errors import UserError
-from wanderlust.registry import Registry
+from wanderlust.registry import Ours, Registry
 from wanderlust.runs.learned import Learned
 from wanderlust.runs.loading import Skills
 from wanderlust.train import loop
@@ -195,7 +195,7 @@ def test_a_missing_package_is_named():
 
 def test_a_file_of_a_stranger_cannot_name_a_module(monkeypatch):
     worlds = Registry(
-        "environment", "none", {}, families={"gymnasium": "wanderlust.envs.worlds.gymnasium:GymnasiumWorld"}
+        "environment", "none", {}, families={"gymnasium": Ours("wanderlust.envs.worlds.gymnasium:GymnasiumWorld", "")}
     )
     assert worlds.get_for_file("gymnasium:Pendulum-v1") is GymnasiumWorld
     with pytest.raises(UserError, match="WANDERLUST_IMPORT=theirs"):

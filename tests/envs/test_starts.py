@@ -14,7 +14,7 @@ from wanderlust.envs.mjcf import set_physics
 from wanderlust.errors import UserError
 from wanderlust.recipes import get_recipe, usual_skills
 from wanderlust.registry import WORLDS
-from wanderlust.runs import zoo
+from wanderlust.runs import entries
 
 WALKERS = ("ant", "half-cheetah", "humanoid")
 
@@ -97,8 +97,8 @@ def test_humanoid_starts_only_in_poses_that_are_not_over_at_once():
 
 
 def test_the_configurations_of_the_zoo_start_as_the_model_does():
-    for name in zoo.names():
-        config = from_json(RunConfig, (zoo.zoo_folder() / name / "config.json").read_text(), name)
+    for name in entries.names():
+        config = from_json(RunConfig, (entries.zoo_folder() / name / "config.json").read_text(), name)
         assert getattr(config.env, "start_pose", "model") == "model"
         assert config.sac.policy_after == 0
 

@@ -7,11 +7,11 @@ import jax
 import pytest
 
 from wanderlust import train
+from wanderlust.catalogue import FETCHES, TUNED
 from wanderlust.config import SkillConfig
 from wanderlust.errors import UserError
 from wanderlust.methods import VIEWS
 from wanderlust.recipes import BODIES, DEFAULT, RECIPES, get_recipe, with_random_start
-from wanderlust.recipes.fetch import FETCHES
 from wanderlust.registry import METHODS as ALL
 
 TWO_LEVELS = ("linearizer", "ibol")  # test_ibol.py
@@ -191,8 +191,9 @@ def test_the_paper_recipe_of_a_body_has_the_published_numbers(env, skills):
         assert (schedule.replay_collections, schedule.learn_from, schedule.method_batch) == (1, 1, 0)
 
 
-def test_the_default_recipe_is_there_for_every_environment():
-    assert all((DEFAULT, env) in RECIPES for _, env in RECIPES)
+def test_the_catalogue_lists_the_recipes_there_are():
+    assert {(recipe, env) for env, recipes in TUNED.items() for recipe in recipes} == set(RECIPES)
+    assert all(DEFAULT in recipes for recipes in TUNED.values())
 
 
 def test_random_starts_change_nothing_else():

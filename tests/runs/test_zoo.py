@@ -16,14 +16,15 @@ from wanderlust import train
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.evaluation.metrics import coverage
 from wanderlust.rl.nets import normalise
-from wanderlust.runs import folders, zoo
+from wanderlust.runs import entries, folders, zoo
 from wanderlust.runs import publish as publishing
 from wanderlust.runs.card import without_folders
+from wanderlust.runs.entries import summaries, zoo_folder
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.runs.learned import load_learner
 from wanderlust.runs.publish import Deviation, publish
 from wanderlust.runs.run import Run
-from wanderlust.runs.zoo import open_run, summaries, zoo_folder
+from wanderlust.runs.zoo import open_run
 
 ROOT = Path(__file__).parents[2]
 
@@ -252,7 +253,7 @@ DAMAGE = {
     ),
     "several seeds": (edited("seeds", "2"), "is not of one seed"),
     "a large configuration": (
-        lambda path: path.with_name("config.json").write_text(" " * (zoo.LARGEST_TEXT + 1)),
+        lambda path: path.with_name("config.json").write_text(" " * (entries.LARGEST_TEXT + 1)),
         "bytes; it can have 262,144 at most",
     ),
 }
@@ -510,7 +511,7 @@ def test_publish_has_help_with_an_example(command_line):
 def test_an_installed_package_finds_its_zoo(tmp_path, shelf, monkeypatch):
     """As pyproject.toml lays a wheel out, since building one needs a network."""
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel["force-include"] == {"zoo": f"wanderlust/{zoo.DATA}"}
+    assert wheel["force-include"]["zoo"] == f"wanderlust/{entries.DATA}"
     for source in wheel["packages"]:
         shutil.copytree(ROOT / source, tmp_path / "site" / Path(source).name)
     shutil.copytree(shelf, tmp_path / "site" / wheel["force-include"]["zoo"])
@@ -528,7 +529,7 @@ def test_an_installed_package_finds_its_zoo(tmp_path, shelf, monkeypatch):
 def test_the_entries_of_the_checkout_are_whole(monkeypatch):
     monkeypatch.delenv("WANDERLUST_ZOO", raising=False)
     assert zoo_folder() == ROOT / "zoo"
-    for name in zoo.names():
+    for name in entries.names():
         skills = wanderlust.load(f"zoo:{name}")
         assert np.all(np.abs(skills.act(np.zeros(skills.spec.obs_dim), skills.sample(1)[0])) <= 1)
         folder = open_run(f"zoo:{name}").path

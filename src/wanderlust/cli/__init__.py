@@ -18,13 +18,14 @@ from wanderlust.cli.flags import COMPLETION, flag_names, one_of, with_flags
 from wanderlust.cli.goals import Downstream, ReachGoals
 from wanderlust.cli.inspect import Inspect
 from wanderlust.cli.numbers import NUMBERS
-from wanderlust.cli.process import lasting_output, stoppable
-from wanderlust.cli.reports import EXIT_BROKEN, EXIT_INTERRUPTED, EXIT_USER_ERROR
+from wanderlust.cli.process import EXIT_INTERRUPTED, lasting_output, stoppable
+from wanderlust.cli.reports import EXIT_BROKEN, EXIT_USER_ERROR
 from wanderlust.cli.skills import Discover, Evaluate, Export, List, Prune, Publish, ReplayStep
 from wanderlust.cli.studies import ITEMS, Bench, Reproduce
 from wanderlust.cli.sweeps import Sweep
 from wanderlust.cli.video import Video
 from wanderlust.errors import UserError, did_you_mean
+from wanderlust.runs.entries import check_source
 
 COMMANDS: dict[str, Any] = {
     "discover": Discover,
@@ -152,7 +153,10 @@ def _run(words: list[str], console: Console) -> int:
     if words == ["--version"]:
         console.print(f"wanderlust {__version__}")
         return 0
-    code: int = _parse(words).run(console)
+    made = _parse(words)
+    for where in (*getattr(made, "runs", ()), *([made.run_folder] if hasattr(made, "run_folder") else [])):
+        check_source(where)  # before what opens it is imported
+    code: int = made.run(console)
     return code
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
+from wanderlust.cli.process import import_api
 from wanderlust.cli.reports import to_goals
 from wanderlust.config import require_at_least
 from wanderlust.errors import UserError
@@ -121,6 +122,7 @@ class Report:
 
 def _read(where: Sequence[Path], episodes: int) -> list[Any]:
     """What the files of some runs say."""
+    import_api()
     from wanderlust.envs import devices
     from wanderlust.report.comparison import labels, read_record
     from wanderlust.runs.zoo import open_run

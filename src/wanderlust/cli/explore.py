@@ -10,6 +10,8 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from wanderlust.cli.process import import_api
+
 
 @dataclasses.dataclass(frozen=True)
 class Explore:
@@ -36,6 +38,7 @@ class Explore:
     """Open the page in your browser."""
 
     def run(self, console: Console) -> int:
+        import_api()
         from wanderlust.report.explorer.server import explore, require_viser, usual_entry
 
         require_viser()

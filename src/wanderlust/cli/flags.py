@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypedDict, Union
 import docstring_parser
 from tyro.conf import Positional, arg, subcommand
 
+from wanderlust.catalogue import parse_method
 from wanderlust.config import EnvConfig, MethodConfig, RunConfig, from_json
 from wanderlust.registry import METHODS, WORLDS, Registry
 
@@ -116,8 +117,6 @@ def _own_fields(command: Any, argv: Sequence[str]) -> dict[Any, tuple[Any, ...]]
     if any(word.startswith("--env.") for word in argv) or (env and (asks or WORLDS.is_family(env))):
         own[EnvConfig] = _configs(WORLDS, [env or command.env])
     if any(word.startswith("--method.") for word in argv) or (asks and method):
-        from wanderlust.methods import parse_method
-
         own[MethodConfig] = _configs(METHODS, [parse_method(method or command.method)[0]])
     bonus = plain.get("--with")
     if bonus and (asks or any(word.startswith("--bonus.") for word in argv)):

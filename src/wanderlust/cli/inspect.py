@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
+from wanderlust.cli.process import import_api
 from wanderlust.errors import UserError
 
 MOST_ROWS = 40
@@ -43,6 +44,7 @@ class Inspect:
     """Where the picture goes; by default runs/inspect/NAME.png."""
 
     def run(self, console: Console) -> int:
+        import_api()
         from wanderlust.envs import MujocoWorld, devices
         from wanderlust.envs.models.describe import decisions
         from wanderlust.envs.worlds.mjcf_file import ModelFile
@@ -77,7 +79,8 @@ class Inspect:
         """The world, and what it is called."""
         from wanderlust.envs import make_world
         from wanderlust.registry import WORLDS
-        from wanderlust.runs.zoo import PREFIX, open_run
+        from wanderlust.runs.entries import PREFIX
+        from wanderlust.runs.zoo import open_run
 
         flags = {"allow_plugins": self.allow_plugins, "free_base": self.free_base, "floor": self.floor}
         given = {name: True for name, said in {**flags, "motors": self.motors}.items() if said}

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+EXIT_INTERRUPTED = 130
+
 
 class LastingStream:
     """A stream that takes all that is written to it, also when nobody reads it any more or its disk is full.
@@ -63,6 +65,36 @@ def lasting_output() -> Iterator[list[OSError]]:
         for stream in lasting:
             stream.flush()
         sys.stdout, sys.stderr = before
+
+
+@contextlib.contextmanager
+def ended_at_once() -> Iterator[None]:
+    """Have Ctrl-C end the process on the spot, while there is nothing to clear away: modules are being imported.
+
+    An exception out of the middle of an import may come out as anything, or be lost.
+    """
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        with contextlib.suppress(OSError):
+            os.write(2, b"wanderlust: stopped\n")
+        os._exit(EXIT_INTERRUPTED)
+
+    try:
+        before = signal.signal(signal.SIGINT, end)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def import_api() -> Any:
+    """`wanderlust.api`, and with it JAX, MuJoCo and all that comes with them."""
+    with ended_at_once():
+        from wanderlust import api
+    return api
 
 
 @contextlib.contextmanager

@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
+from wanderlust.cli.process import EXIT_INTERRUPTED, import_api
 from wanderlust.config import EngineName
 from wanderlust.errors import UserError
 
 EXIT_BROKEN = 1
 EXIT_USER_ERROR = 2
-EXIT_INTERRUPTED = 130
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,7 @@ class OnRun:
 
     def opened(self, console: Console, seeds: Callable[[Any], int] = lambda run: run.config.seeds) -> Any:
         """The run, or entry of the zoo; the devices are prepared for its seeds, and the engine is shown."""
+        import_api()
         from wanderlust.envs import devices
         from wanderlust.runs.zoo import open_run
         from wanderlust.train.loop import describe_engine
@@ -53,7 +54,7 @@ def refuse(extra: list[str], why: str) -> None:
 
 def train_and_report(console: Console, run: Any, budget_seconds: float | None) -> int:
     """Train a run, and say how that ended, what came of it and what to try next."""
-    from wanderlust import api
+    api = import_api()
     from wanderlust.envs import devices
     from wanderlust.registry import WORLDS
     from wanderlust.train.stopping import may_end_process

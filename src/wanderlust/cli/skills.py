@@ -10,10 +10,13 @@ from rich.console import Console
 from rich.table import Column, Table
 from tyro.conf import Positional, UseAppendAction, arg
 
+from wanderlust.checks import check_budget, check_request
+from wanderlust.cli.process import import_api
 from wanderlust.cli.reports import EXIT_BROKEN, OnRun, refuse, report_drive, report_evaluation, train_and_report
 from wanderlust.cli.studies import ITEMS
 from wanderlust.config import EngineName, flat, require_at_least
 from wanderlust.errors import UserError
+from wanderlust.runs.entries import check_source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,24 +72,27 @@ class Discover:
     """The flags made from the configuration (`flags.py`)."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import api
-
         typed = flat(self.changes)
         plain = [field for field in dataclasses.fields(self) if field.name != "changes"]
         given = [*(field.name for field in plain if getattr(self, field.name) != field.default), *typed]
+        check_budget(self.budget_seconds)
         if self.config is not None:
             decided = {"env", "method", "bonus", "skills", "discrete", "recipe"}
             refuse([name for name in given if name in decided], "--config decides what is learned and how")
-        api.check_budget(self.budget_seconds)
         if self.resume is not None:
             allowed = {"resume", "budget_seconds", "engine"}
             refuse([name for name in given if name not in allowed], "--resume continues a run as it was configured")
-            run = api.open_to_resume(self.resume, self.changes.get("engine"))
+            check_source(self.resume)
+            run = import_api().open_to_resume(self.resume, self.changes.get("engine"))
         else:
             elsewhere = ("out", "begin_with", "resume", "budget_seconds", "set", "focus")
             options = {field.name: getattr(self, field.name) for field in plain if field.name not in elsewhere}
             typed |= {} if self.focus is None else {"env.focus": self.focus}
             changes = (*self.set, *(f"{name}={json.dumps(value)}" for name, value in typed.items()))
+            check_request(**options, set=changes)
+            if self.begin_with is not None:
+                check_source(self.begin_with)
+            api = import_api()
             run = api.start_run(api.configure(**options, set=changes), self.out, self.begin_with)
         return train_and_report(console, run, self.budget_seconds)
 
@@ -150,6 +156,7 @@ class Export:
     """Where the files go, and replace those of an export before; by default RUN/export, or runs/zoo-NAME/export."""
 
     def run(self, console: Console) -> int:
+        import_api()
         from wanderlust.envs import devices
         from wanderlust.export import export_onnx
         from wanderlust.runs.zoo import open_run
@@ -191,7 +198,7 @@ class Publish:
     """Replace the entry of that name."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import api
+        api = import_api()
         from wanderlust.envs import devices
         from wanderlust.runs.publish import publish
 
@@ -217,7 +224,7 @@ class Prune:
     """The new folder."""
 
     def run(self, console: Console) -> int:
-        from wanderlust import api
+        api = import_api()
         from wanderlust.runs.prune import prune
 
         facts = prune(api.Run.open(self.run_folder), self.out)
@@ -243,6 +250,7 @@ class ReplayStep:
     for dynamics that are a formula."""
 
     def run(self, console: Console) -> int:
+        import_api()
         from wanderlust.envs import devices
         from wanderlust.runs import broken as files
         from wanderlust.train.loop import describe_engine
@@ -282,36 +290,32 @@ class List:
     """
 
     def run(self, console: Console) -> int:
-        from wanderlust import recipes
-        from wanderlust.downstream.request import CONTROLLERS
-        from wanderlust.downstream.tasks import TASKS
-        from wanderlust.methods import VIEWS, bonuses
+        from wanderlust import catalogue
         from wanderlust.registry import METHODS, WORLDS
-        from wanderlust.runs import zoo
+        from wanderlust.runs import entries
 
-        with_recipes = {
-            env: f"{WORLDS.get(env).summary}; recipes: {', '.join(recipes.known_recipes(env))}"
-            for env in WORLDS.names()
+        worlds = {
+            env: f"{WORLDS.summary(env)}; recipes: {', '.join(catalogue.known_recipes(env))}" for env in WORLDS.names()
         }
-        with_recipes["FILE.xml, FILE.urdf"] = f"{WORLDS.get('mjcf:').summary}; recipes: laptop"
-        with_recipes["gymnasium:ID"] = f"{WORLDS.get('gymnasium:').summary}; recipes: laptop"
+        worlds["FILE.xml, FILE.urdf"] = f"{WORLDS.summary('mjcf')}; recipes: {catalogue.DEFAULT}"
+        worlds["gymnasium:ID"] = f"{WORLDS.summary('gymnasium')}; recipes: {catalogue.DEFAULT}"
+        tasks = {name: f"in {task.env}, at most {task.horizon} steps" for name, task in catalogue.TASKS.items()}
         sections = (
-            ("environments", with_recipes),
-            ("methods", {name: METHODS.get(name).summary for name in METHODS.names()}),
-            ("variants of any method", {f"-{k}": v for k, v in VIEWS.items()}),
-            ("rewards to add to any method", {f"--with {name}": METHODS.get(name).summary for name in bonuses()}),
-            ("recipes", recipes.DESCRIPTIONS),
-            ("tasks", {name: f"in {task.env}, at most {task.horizon} steps" for name, task in TASKS.items()}),
-            ("controllers", CONTROLLERS),
+            ("environments", worlds),
+            ("methods", {name: METHODS.summary(name) for name in METHODS.names()}),
+            ("variants of any method", {f"-{k}": v for k, v in catalogue.VIEWS.items()}),
+            ("recipes", catalogue.RECIPES),
+            ("tasks", tasks),
+            ("controllers", catalogue.CONTROLLERS),
             ("reproduce", {name: kind.__doc__.partition("\n")[0] for name, kind in ITEMS.items()}),
-            ("zoo", {f"{zoo.PREFIX}{name}": text for name, text in zoo.summaries().items()}),
+            ("zoo", {f"{entries.PREFIX}{name}": text for name, text in entries.summaries().items()}),
         )
-        for title, entries in sections:
-            if not entries:
+        for title, lines in sections:
+            if not lines:
                 continue
             names = Column(no_wrap=True, style="bold")
             table = Table(names, "", title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
-            for name, text in entries.items():
+            for name, text in lines.items():
                 table.add_row(name, text)
             console.print(table, soft_wrap=False)
         return 0

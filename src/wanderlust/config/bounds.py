@@ -39,6 +39,13 @@ def _bounds(kind: type) -> dict[str, Bound]:
     }
 
 
+def check_bound(kind: type, name: str, value: Any, section: str = "") -> None:
+    """Refuse a value of one field that is out of bounds."""
+    bound = _bounds(kind).get(name)
+    shown = list(value) if isinstance(value, tuple) else value
+    require(bound is None or bound.holds(value), f"{section}{name} is {shown}; it must be {bound and bound.words}")
+
+
 def check_bounds(config: Any, section: str) -> None:
     """Refuse a configuration with a number out of bounds; `section` comes before the field's name in the message."""
     kind: Any = type(config)
@@ -46,7 +53,5 @@ def check_bounds(config: Any, section: str) -> None:
         value = getattr(config, field.name)
         ok = not isinstance(value, float) or abs(value) < LARGEST
         require(ok, f"{section}{field.name} is {value}; it must be a number that float32 can hold, below 3.4e38")
-    for name, bound in _bounds(kind).items():
-        value = getattr(config, name)
-        shown = list(value) if isinstance(value, tuple) else value
-        require(bound.holds(value), f"{section}{name} is {shown}; it must be {bound.words}")
+    for name in _bounds(kind):
+        check_bound(kind, name, getattr(config, name), section)

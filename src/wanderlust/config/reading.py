@@ -7,6 +7,7 @@ import types
 import typing
 from typing import Any, Literal, TypeVar
 
+from wanderlust.config.bounds import check_bound
 from wanderlust.config.run import EnvConfig, MethodConfig, RunConfig
 from wanderlust.errors import UserError, require
 from wanderlust.registry import METHODS, WORLDS, Registry
@@ -65,6 +66,29 @@ def with_changes(config: T, changes: tuple[str, ...]) -> T:
             numbers = f"keep the numbers of {before[path]}" if path in before else "have no numbers of a recipe"
             raise UserError(f"--set {path}={value} would {numbers}; {advice} instead")
     return made
+
+
+def check_changes(kind: Any, changes: tuple[str, ...]) -> None:
+    """Refuse what a change to any configuration of a kind cannot be: what is there need not be known for it.
+
+    Sections whose class a name decides, such as `method`, are left to `with_changes`.
+    """
+    for change in changes:
+        path, value = parsed(change)
+        *sections, field = path.split(".")
+        owner = kind
+        for section in sections:
+            owner = typing.get_type_hints(owner).get(section) if dataclasses.is_dataclass(owner) else None
+        hints = typing.get_type_hints(owner) if dataclasses.is_dataclass(owner) and owner not in _REGISTRIES else {}
+        if field in hints and not dataclasses.is_dataclass(hints[field]):
+            where = f"--set {' '.join(changes)}"
+            try:
+                check_bound(
+                    owner, field, build(hints[field], value, where, path), f"{'.'.join(sections)}." * bool(sections)
+                )
+            except UserError as error:
+                said = str(error)
+                raise UserError(said if said.startswith(where) else f"{where}: {said}") from None
 
 
 def _merged(before: Any, value: Any) -> Any:

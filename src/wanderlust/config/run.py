@@ -8,6 +8,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any, Literal
 
+from wanderlust.catalogue import Variant
 from wanderlust.config.bounds import Count, CountOrZero, Positive, Share, Weight, Widths, check_bounds
 from wanderlust.errors import require
 from wanderlust.registry import METHODS
@@ -15,7 +16,6 @@ from wanderlust.registry import METHODS
 DriverName = Literal["fused", "split"]
 EngineName = Literal["auto", "jax", "c", "warp", "gymnasium"]
 Precision = Literal["float32", "bfloat16"]
-Variant = Literal["", "xy", "o", "xyo"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 
+from wanderlust.catalogue import CONTROLLERS
 from wanderlust.downstream.tasks import AnyTask, GoalTask
 from wanderlust.errors import UserError
 from wanderlust.methods import make_method
@@ -10,13 +11,6 @@ from wanderlust.methods.skills import make_skills
 from wanderlust.registry import METHODS
 from wanderlust.runs.run import Run
 
-CONTROLLERS = {
-    "zero-shot": "at every step the skill towards the goal, with no further training",
-    "sac": "learns to choose continuous skills",
-    "ppo": "learns to choose discrete skills",
-    "mppi": "plans over skill dynamics, of methods that learn them",
-    "random": "skills by chance",
-}
 LEARNING = ("sac", "ppo")
 RESULT, CONTROLLER, TRAINING = "result.json", "controller.safetensors", "training.safetensors"
 SEEDS = 4

@@ -8,6 +8,7 @@ from wanderlust.envs.base import Steered
 from wanderlust.envs.mjcf import Controls
 from wanderlust.envs.worlds.body import Body
 from wanderlust.methods.skills import ContinuousSkills, SkillSpace
+from wanderlust.registry import METHODS
 from wanderlust.runs.provenance import commit, version
 from wanderlust.train import Setup
 
@@ -42,7 +43,7 @@ def card(parts: Setup, name: str, seed: int, epoch: int, has_phi: bool) -> dict[
         "format": FORMAT,
         "from": name,
         "method": config.rewards,
-        "about_the_method": parts.method.summary,
+        "about_the_method": METHODS.summary(config.method.name),
         "recipe": config.recipe,
         "seed": config.seed + seed,
         "epoch": epoch,

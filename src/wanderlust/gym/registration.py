@@ -2,20 +2,7 @@
 
 import gymnasium
 
-NAMES = (
-    "ant-goal",
-    "ant-multi-goals",
-    "humanoid-goal",
-    "humanoid-multi-goals",
-    "cheetah-hurdle",
-    "ant-rotation",
-    "ant-quaternion",
-    "fetch-push-goal",
-    "fetch-slide-goal",
-    "fetch-pick-and-place-goal",
-    "point-goal",
-    "point-multi-goals",
-)
+from wanderlust.catalogue import TASKS
 
 
 def gym_id(name: str) -> str:
@@ -25,7 +12,7 @@ def gym_id(name: str) -> str:
 
 def register() -> None:
     """Tell Gymnasium the names of the tasks; nothing is imported or made before one is asked for."""
-    for name in NAMES:
+    for name in TASKS:
         if gym_id(name) not in gymnasium.registry:
             gymnasium.register(
                 gym_id(name),

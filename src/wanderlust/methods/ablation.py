@@ -64,7 +64,6 @@ class Ablation(Lsd):
     config: AblationConfig
 
     Config = AblationConfig
-    summary = "one cell of the LSD paper's ablation grid, picked by method.form, method.states and method.spectral"
     takes = ("continuous",)
 
     def rewards(self, phi: MLP, batch: Transition) -> Float[Array, " batch"]:

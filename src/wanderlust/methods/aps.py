@@ -74,7 +74,6 @@ class Aps(EncoderMethod):
     config: ApsConfig
 
     Config = ApsConfig
-    summary = "Active Pretraining with Successor features: VISR's reward, and one for being far from states seen before"
     entropy = None
     goal_rule: ClassVar[GoalRule] = "goal"
 

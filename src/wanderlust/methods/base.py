@@ -47,7 +47,7 @@ class Method(abc.ABC):
     State: ClassVar[type[Any]]
     """The class of its state; fields that use does not need (`kept`) have defaults. Or `restored` is its own."""
     summary: ClassVar[str] = ""
-    """One line for `wanderlust list`."""
+    """One line for `wanderlust list`; those of ours are in `registry.py`."""
     takes: ClassVar[tuple[SkillKind, ...]] = ("continuous", "discrete")
     """The skills it can learn."""
     usual_skills: ClassVar[SkillConfig] = SkillConfig()

@@ -53,7 +53,6 @@ class Csd(Metra):
 
     Config = CsdConfig
     State = CsdState
-    summary = "Controllability-aware Skill Discovery: skills that move what is hard to move, each in its own direction"
     usual_skills = SkillConfig()
     entropy = 1.0
 

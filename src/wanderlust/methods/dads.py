@@ -64,7 +64,6 @@ class Dads(Method):
 
     Config = DadsConfig
     State = DadsState
-    summary = "Dynamics-Aware Discovery of Skills: skills whose next step can be predicted, and told from others"
     entropy = None
 
     def init(self, key: Key[Array, ""], obs_dim: int) -> DadsState:

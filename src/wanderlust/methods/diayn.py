@@ -56,7 +56,6 @@ class DiaynState(NamedTuple):
 class Diayn(EncoderMethod):
     """Continuous and discrete DIAYN: they differ in the discriminator's distribution."""
 
-    summary = "Diversity Is All You Need: skills that a discriminator can tell apart"
     Config = DiaynConfig
     State = DiaynState
     entropy = None

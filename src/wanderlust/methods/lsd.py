@@ -29,8 +29,6 @@ class LsdState(NamedTuple):
 class Lsd(EncoderMethod):
     """Continuous and discrete LSD: they differ only in the code of a skill (`skills.py`)."""
 
-    summary = "Lipschitz-constrained Skill Discovery: skills that travel far, each along its own direction"
-
     @property
     def goal_rule(self) -> GoalRule:
         return "direction"

@@ -46,7 +46,6 @@ class Metra(EncoderMethod):
 
     Config = MetraConfig
     State: ClassVar[type[Any]] = MetraState
-    summary = "Metric-Aware Abstraction: skills that cross what takes many steps, each along its own direction"
     usual_skills = SkillConfig(unit_length=True)
     entropy = 4.0
     goal_rule: ClassVar[GoalRule] = "direction"

@@ -65,7 +65,6 @@ class Music(Method):
 
     Config = MusicConfig
     State = MusicState
-    summary = "Mutual Information-based State Control (MUSIC-u): moves the object; adds to any method (--with music)"
     takes = ("continuous", "discrete", "box")
     sees = ("agent", "object")
     adds = True

@@ -68,7 +68,6 @@ class Smm(EncoderMethod):
 
     Config = SmmConfig
     State = SmmState
-    summary = "State Marginal Matching: a few skills that together visit everything; EDL explores with it"
     takes = ("discrete",)
     usual_skills = SkillConfig("discrete", 4)
     goal_rule: ClassVar[GoalRule] = "goal"

@@ -37,7 +37,6 @@ class Vic(EncoderMethod):
     config: VicConfig
 
     Config = VicConfig
-    summary = "Variational Intrinsic Control: skills that can be told from where an episode began and ended"
     entropy = None
     keeps_start = True
 

@@ -18,13 +18,6 @@ from jaxtyping import Array, Float
 from wanderlust.envs.spec import EnvSpec, Transition
 from wanderlust.errors import UserError
 
-VIEWS = {
-    "xy": "the method's network sees the position only",
-    "o": "policy and critics do not see the position",
-    "xyo": "both",
-}
-"""Suffixes that any method takes."""
-
 
 @dataclasses.dataclass(frozen=True)
 class View:

@@ -22,7 +22,6 @@ from wanderlust.rl.nets import MLP, directions
 class Visr(EncoderMethod):
     """Continuous and discrete VISR: a one-hot is a direction like any other."""
 
-    summary = "Variational Intrinsic Successor featuRes: skills that a discriminator of directions can tell apart"
     entropy = None
     goal_rule: ClassVar[GoalRule] = "goal"
 

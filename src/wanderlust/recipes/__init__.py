@@ -7,26 +7,17 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
+from wanderlust.catalogue import BODIES, DEFAULT, FETCHES, check_recipe, known_recipes, parse_method
 from wanderlust.config import EnvConfig, RunConfig, SkillConfig, Variant
-from wanderlust.errors import UserError, did_you_mean
-from wanderlust.methods import Method, parse_method
+from wanderlust.methods import Method
 from wanderlust.recipes.edl import edl, exploring, smm_paper
-from wanderlust.recipes.fetch import FETCHES, fetch_fast, fetch_laptop, fetch_paper
+from wanderlust.recipes.fetch import fetch_fast, fetch_laptop, fetch_paper
 from wanderlust.recipes.ibol import ibol, linearizer_paper, linearizing
 from wanderlust.recipes.music import music, with_bonus
 from wanderlust.recipes.point import point_laptop, point_paper, with_random_start
-from wanderlust.recipes.published import BODIES, body_paper, csd_paper, metra_paper
+from wanderlust.recipes.published import body_paper, csd_paper, metra_paper
 from wanderlust.recipes.tuned import body_fast, body_laptop, fallback
-from wanderlust.registry import METHODS, WORLDS
-
-DEFAULT = "laptop"
-
-DESCRIPTIONS = {
-    "paper": "the published numbers, for science",
-    "fast": "good skills soonest on one GPU",
-    "laptop": "good skills soonest on two CPU cores, for everything else",
-}
-
+from wanderlust.registry import METHODS
 
 RECIPES: dict[tuple[str, str], Callable[[str, Variant, SkillConfig], RunConfig]] = {
     ("paper", "point"): point_paper,
@@ -56,10 +47,7 @@ def get_recipe(
         return with_bonus(get_recipe(recipe, world, method, skills), bonus)
     name, view = parse_method(method)
     env = world if isinstance(world, str) else world.name
-    known = known_recipes(env)
-    if recipe not in known:
-        near = did_you_mean(recipe, known)
-        raise UserError(f"there is no recipe {recipe!r} for {env}{near}; known: {', '.join(known)}")
+    check_recipe(recipe, env)
     basis = RECIPES.get((recipe, env), functools.partial(fallback, world))
     method_class: type[Method] = METHODS.get(name)
     if method_class.usual_skills.unit_length and skills.kind == "continuous":
@@ -78,12 +66,6 @@ def get_recipe(
         config = basis(name, view, skills)
     adjust = {"smm": exploring, "linearizer": linearizing}.get(name, method_class.adapt)
     return adjust(config)
-
-
-def known_recipes(env: str) -> list[str]:
-    """The recipes of an environment; the default for one that has no numbers of its own."""
-    WORLDS.get(env)
-    return [recipe for recipe, tuned in RECIPES if tuned == env] or [DEFAULT]
 
 
 def usual_skills(method: str) -> SkillConfig:

@@ -3,11 +3,10 @@
 import dataclasses
 from typing import Any
 
+from wanderlust.catalogue import FETCHES
 from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig, Variant, method_config
 from wanderlust.recipes.sac import learning_rates
 from wanderlust.registry import WORLDS
-
-FETCHES = ("fetch-push", "fetch-slide", "fetch-pick-and-place")
 
 RATE = 1e-3
 

@@ -7,8 +7,6 @@ from wanderlust.config import RunConfig, SacConfig, ScheduleConfig, SkillConfig,
 from wanderlust.recipes.sac import entropy_weight, learning_rates
 from wanderlust.registry import WORLDS
 
-BODIES = ("ant", "half-cheetah", "humanoid")
-
 
 def body_paper(env: str, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
     """The published numbers: on-policy, an epoch of whole episodes, four SAC steps and two of phi, one target update.

@@ -10,10 +10,10 @@ from wanderlust.config import flat
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import MEASURES, meaning, summarise
 from wanderlust.runs.card import markdown_table
+from wanderlust.runs.entries import LARGEST_TEXT
 from wanderlust.runs.files import bounded, read_object
 from wanderlust.runs.measured import read_evaluation
 from wanderlust.runs.run import Run
-from wanderlust.runs.zoo import LARGEST_TEXT
 
 ABSENT = "\N{EN DASH}"
 """What a table has where a run has nothing."""

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from wanderlust.evaluation.metrics import MEASURES
+from wanderlust.runs.entries import PREFIX, one_line
 from wanderlust.runs.run import Run
-from wanderlust.runs.zoo import FORMAT, PREFIX, one_line
+from wanderlust.runs.zoo import FORMAT
 
 PROBES = 1000
 """Observations over which the deviation of the stored weights is measured."""

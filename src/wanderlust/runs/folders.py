@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wanderlust.errors import UserError
-from wanderlust.runs.files import explained
+from wanderlust.runs.files import explained, is_folder
 
 
 @contextlib.contextmanager
@@ -75,6 +75,12 @@ def free_name(path: Path) -> Path:
     """A file's name if it is not taken, else one with a number: bench.json, bench-2.json."""
     others = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in itertools.count(2))
     return next(name for name in itertools.chain([path], others) if not os.path.lexists(name))
+
+
+def check_run_folder(path: Path) -> None:
+    """Refuse the folder of a run if it is not there."""
+    if not is_folder(path):
+        raise UserError(f"there is no run folder {path}; `wanderlust discover` makes one and says where")
 
 
 MANY_FILES = 100_000

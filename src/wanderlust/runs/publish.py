@@ -22,12 +22,13 @@ from wanderlust.methods.skills import make_skills
 from wanderlust.report import plots
 from wanderlust.runs.card import ON_CARD, PROBES, best_seed, facts_of, render
 from wanderlust.runs.checkpoints import write_tree
+from wanderlust.runs.entries import NAME, zoo_folder
 from wanderlust.runs.files import write_atomic, write_json
 from wanderlust.runs.folders import put_in_place, staging
 from wanderlust.runs.learned import load_stored, of_seed, represent, restored
 from wanderlust.runs.measured import open_rollouts, read_evaluation
 from wanderlust.runs.run import Run, write_config
-from wanderlust.runs.zoo import FORMAT, NAME, zoo_folder
+from wanderlust.runs.zoo import FORMAT
 
 
 class Deviation(NamedTuple):

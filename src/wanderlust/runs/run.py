@@ -35,8 +35,8 @@ from wanderlust.runs.checkpoints import (
     read_tree,
     write_tree,
 )
-from wanderlust.runs.files import ArrayFile, append_line, is_folder, read_text, write_atomic, write_json
-from wanderlust.runs.folders import refuse_links, set_aside, staging
+from wanderlust.runs.files import ArrayFile, append_line, read_text, write_atomic, write_json
+from wanderlust.runs.folders import check_run_folder, refuse_links, set_aside, staging
 from wanderlust.runs.metrics import Counts
 from wanderlust.runs.provenance import provenance, read_provenance
 from wanderlust.runs.writer import Writer, hold
@@ -91,8 +91,7 @@ class Run:
         """Read the folder of a run."""
         require(isinstance(path, str | Path), f"a run is the path of a folder, not {path!r}")
         path = Path(path)
-        if not is_folder(path):
-            raise UserError(f"there is no run folder {path}; `wanderlust discover` makes one and says where")
+        check_run_folder(path)
         refuse_links(path)
         return Run(path, read_config(path / "config.json", "the run's configuration"))
 

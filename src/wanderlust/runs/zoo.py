@@ -10,43 +10,19 @@ configuration does not ask for.
 """
 
 import dataclasses
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 from wanderlust.errors import UserError
 from wanderlust.runs.checkpoints import read_tree
-from wanderlust.runs.files import ArrayFile, bounded, read_object
+from wanderlust.runs.entries import LARGEST_TEXT, PREFIX, check_source, zoo_folder
+from wanderlust.runs.files import ArrayFile, bounded
 from wanderlust.runs.run import Run
-
-PREFIX = "zoo:"
-DATA = "zoo_data"
-"""Where an installed package keeps its zoo, below `wanderlust/`; pyproject.toml puts it there."""
 
 FORMAT = "wanderlust-zoo-1"
 LARGEST_SKILLS = 64 * 2**20
 """Bytes of skills.safetensors: sixteen million numbers in float32, several times what any recipe has."""
-LARGEST_TEXT = 2**18
-"""Bytes of config.json and card.json."""
-
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-
-
-def zoo_folder() -> Path:
-    """WANDERLUST_ZOO, or the zoo of the installed package, or `zoo/` of the checkout."""
-    if chosen := os.environ.get("WANDERLUST_ZOO"):
-        return Path(chosen)
-    here = Path(__file__).resolve().parents[1]
-    return here / DATA if (here / DATA).is_dir() else here.parents[1] / "zoo"
-
-
-def names() -> list[str]:
-    """The entries there are, whole or not."""
-    try:
-        return sorted(path.name for path in zoo_folder().iterdir() if NAME.fullmatch(path.name) and path.is_dir())
-    except OSError:
-        return []
 
 
 def open_run(where: Path | str, out: Path | None = None) -> Run:
@@ -56,10 +32,8 @@ def open_run(where: Path | str, out: Path | None = None) -> Run:
         if out is not None:
             raise UserError(f"--out is for zoo entries: what comes of {where} goes into its own folder")
         return Run.open(where)
-    name, known = entry.removeprefix(PREFIX), names()
-    if name not in known:
-        have = f"it has {', '.join(known)}" if known else "it is empty"
-        raise UserError(f"the zoo has no entry {name!r}; {have}")
+    check_source(entry)
+    name = entry.removeprefix(PREFIX)
     file = bounded(zoo_folder() / name / "config.json", LARGEST_TEXT)
     run = Run.open(file.parent)
     if run.config.seeds != 1:
@@ -74,22 +48,3 @@ def read_skills(entry: Run, skeleton: Any) -> tuple[int, Any]:
     if file.about.get("format") != FORMAT or not re.fullmatch("[0-9]{1,9}", epoch):
         raise UserError(f"{file.path} is not a {FORMAT}")
     return int(epoch), read_tree(file, skeleton, compact=True)
-
-
-def summaries() -> dict[str, str]:
-    """One line for each entry; what is wrong with it, if its card cannot be read."""
-    found = {}
-    for name in names():
-        try:
-            card = bounded(zoo_folder() / name / "card.json", LARGEST_TEXT)
-            text = read_object(card, "the entry's card").get("summary")
-            found[name] = one_line(text) if isinstance(text, str) and text.strip() else "its card says nothing"
-        except UserError as error:
-            found[name] = f"damaged: {error}"
-    return found
-
-
-def one_line(text: str, longest: int = 160) -> str:
-    """Text from a stranger: printable, on one line, cut off where it is longer than it can rightly be."""
-    words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return words if len(words) <= longest else f"{words[: longest - 1]}…"

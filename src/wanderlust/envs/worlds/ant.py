@@ -30,7 +30,6 @@ STD = (
 class Ant(Body):
     """Four legs; it never terminates."""
 
-    summary = "a four-legged body on the plane (29-D state, 8-D action, 200 steps of 0.05 s)"
     groups = Groups(position=(0, 1), orientation=(3, 4, 5, 6))
     position_noise, velocity_noise, velocity_is_normal = 0.1, 0.1, True
     statistics = (MEAN, STD)

@@ -66,7 +66,7 @@ class Body(abc.ABC):
 
     Config: ClassVar[type[BodyConfig]] = BodyConfig
     summary: ClassVar[str] = ""
-    """One line for `wanderlust list`."""
+    """One line for `wanderlust list`; those of ours are in `registry.py`."""
     frame_skip: ClassVar[int] = 5
     """Physics steps of one control step."""
     episode_length: ClassVar[int] = 200

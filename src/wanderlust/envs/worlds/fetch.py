@@ -278,7 +278,6 @@ def _shut(world: Fetch) -> NDArray[np.float64]:
 class FetchPush(Fetch):
     """A box on a table, to be pushed with closed fingers."""
 
-    summary = "an arm that pushes a box over a table (25-D observation, 4-D action, 50 steps of 0.04 s)"
     setting = Setting(
         file="push.xml",
         base=(0.405, 0.48, 0.0),
@@ -299,7 +298,6 @@ class FetchPush(Fetch):
 class FetchSlide(Fetch):
     """A puck on a long, slippery table, to be hit with closed fingers."""
 
-    summary = "an arm that hits a puck on a slippery table (25-D observation, 4-D action, 50 steps of 0.04 s)"
     setting = Setting(
         file="slide.xml",
         base=(0.05, 0.48, 0.0),
@@ -321,7 +319,6 @@ class FetchSlide(Fetch):
 class FetchPickAndPlace(Fetch):
     """A box on a table, to be grasped and lifted."""
 
-    summary = "an arm that can grasp and lift a box (25-D observation, 4-D action, 50 steps of 0.04 s)"
     setting = Setting(
         file="pick_and_place.xml",
         base=(0.405, 0.48, 0.0),

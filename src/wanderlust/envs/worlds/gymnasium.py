@@ -71,7 +71,6 @@ class GymnasiumWorld:
     config: GymnasiumConfig
 
     Config: ClassVar[type[GymnasiumConfig]] = GymnasiumConfig
-    summary: ClassVar[str] = "any Gymnasium environment with Box actions, e.g. gymnasium:Walker2d-v5"
     option_length: ClassVar[int] = 25
     recipe_overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 

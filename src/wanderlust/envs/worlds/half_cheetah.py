@@ -32,7 +32,6 @@ class HalfCheetah(Body):
     bars: Bars = ()
     """A task's doing (CheetahHurdle), not the configuration's. With bars, a sensor reads where the back foot is."""
 
-    summary = "a two-legged runner in a vertical plane (18-D state, 6-D action, 200 steps of 0.05 s)"
     groups = Groups(position=(0,), orientation=(2,))
     position_noise, velocity_noise, velocity_is_normal = 0.1, 0.1, True
     statistics = (MEAN, STD)

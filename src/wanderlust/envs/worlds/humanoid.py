@@ -36,7 +36,6 @@ _EXTRAS = ("cinert", "cvel", "qfrc_actuator", "cfrc_ext")
 class Humanoid(Body):
     """Two legs and two arms; an episode ends when the torso is too low or too high."""
 
-    summary = "a walking body that must not fall (47-D state, 17-D action, 1,000 steps of 0.015 s)"
     episode_length = 1000
     option_length = 125
     example_goals = ((5.0, 0.0),)  # it falls before it gets much farther

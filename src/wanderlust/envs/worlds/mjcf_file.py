@@ -34,7 +34,6 @@ class ModelFile(Body):
     config: ModelConfig
 
     Config = ModelConfig
-    summary = "a body from your own model file, MJCF or URDF"
 
     def __post_init__(self) -> None:
         facts, config = self.facts, self.config

@@ -44,7 +44,6 @@ class Point:
     """Start at (0, 0) whatever the configuration says, as the goal tasks do."""
 
     Config: ClassVar[type[PointConfig]] = PointConfig
-    summary: ClassVar[str] = "a point on the plane, moved by its action (2-D state, 2-D action, 10 steps)"
     option_length: ClassVar[int] = 10
     recipe_overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 

@@ -44,7 +44,6 @@ class Edl(Method):
     Config = EdlConfig
     State = EdlState
     learns_network = False
-    summary = "Explore, Discover and Learn: SMM explores, a VQ-VAE picks goals among its states, skills reach them"
     takes = ("discrete",)
     usual_skills = SkillConfig("discrete", 10)
     stages = ("explore", "codes", "skills")

@@ -125,7 +125,6 @@ class Ibol(HighLevelMethod):
 
     Config = IbolConfig
     State = IbolState
-    summary = "Information Bottleneck Option Learning: skills that set a linearizer's goals, learned from trajectories"
     takes = ("continuous",)
     stages = ("linearizer", "skills")
 

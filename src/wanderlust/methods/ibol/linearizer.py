@@ -62,7 +62,6 @@ class Linearizer(Method):
     Config = LinearizerConfig
     State = LinearizerState
     learns_network = False
-    summary = "the lower level of IBOL: moves the state along goals, one number for each of its entries"
     takes = ("box",)
     usual_skills = SkillConfig("box", 2)
     entropy = None

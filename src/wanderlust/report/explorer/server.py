@@ -19,7 +19,7 @@ from wanderlust.report.explorer.loop import Loop
 from wanderlust.report.explorer.mechanics import require_drawable
 from wanderlust.report.explorer.paths import Paths, compass, random_paths
 from wanderlust.report.explorer.simulation import Simulation
-from wanderlust.runs import zoo
+from wanderlust.runs import entries, zoo
 from wanderlust.runs.loading import Skills, load
 from wanderlust.runs.run import Run
 
@@ -49,10 +49,10 @@ def require_viser() -> None:
 
 def usual_entry() -> str:
     """The entry of the zoo that is best to drive."""
-    have = zoo.names()
+    have = entries.names()
     for name in DRIVABLE:
         if name in have:
-            return f"{zoo.PREFIX}{name}"
+            return f"{entries.PREFIX}{name}"
     raise UserError(f"no RUN given, and the zoo has none of {', '.join(DRIVABLE)}; name the folder of a run")
 
 
@@ -64,8 +64,8 @@ def offered(runs: Sequence[Run], seed: int) -> list[SkillSet]:
         if run.config.env.name != env.name:
             raise UserError(f"{runs[0]} is of {env.name} and {run} of {run.config.env.name}; explore them one by one")
     found = {str(run): SkillSet(str(run), run, seed) for run in runs}
-    for name in zoo.names():
-        label = f"{zoo.PREFIX}{name}"
+    for name in entries.names():
+        label = f"{entries.PREFIX}{name}"
         with contextlib.suppress(UserError):  # a damaged entry is not offered
             run = zoo.open_run(label)
             if run.config.env.name == env.name:
