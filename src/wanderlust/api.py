@@ -8,7 +8,7 @@ from typing import Any, Literal
 import gymnasium
 from gymnasium.vector import VectorEnv
 
-from wanderlust.checks import check_budget, check_request
+from wanderlust.checks import ROLLBACKS, OnDivergence, check_budget, check_request, rollbacks_allowed
 from wanderlust.config import (
     EngineName,
     EnvConfig,
@@ -20,7 +20,7 @@ from wanderlust.config import (
 )
 from wanderlust.envs import World, devices, make_engine, make_world
 from wanderlust.envs.statistics import Statistics, random_statistics
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, require
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.gym.statistics import gym_statistics
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
@@ -119,6 +119,8 @@ def discover(
     resume: Path | str | None = None,
     budget_seconds: float | None = None,
     budget_steps: int | None = None,
+    on_divergence: OnDivergence = "stop",
+    rollbacks: int = ROLLBACKS,
     quiet: bool = False,
 ) -> Run:
     """Discover skills without a reward, evaluate and draw them; the same as ``wanderlust discover``.
@@ -143,12 +145,16 @@ def discover(
         resume: folder of a run to go on with, instead of starting one.
         budget_seconds: stop after about this long.
         budget_steps: environment steps per seed, rounded up to whole epochs.
+        on_divergence: ``"stop"``, or ``"rollback"`` to the last good checkpoint and on with fresh noise.
+        rollbacks: how often a run may go back, over its whole life.
         quiet: show no progress.
 
     Returns:
         The run: its folder is ``run.path``, and ``wanderlust.load(run)`` gives its skills.
     """
+    require(focus is None or isinstance(focus, str), f"focus is {focus!r}; it must be names of entries")
     check_budget(budget_seconds)
+    turns = rollbacks_allowed(on_divergence, rollbacks)
     if resume is not None and begin_with is not None:
         raise UserError("resume and begin_with exclude each other: go on with a run, or begin a new one")
     if resume is not None:
@@ -168,7 +174,7 @@ def discover(
             bonus=bonus,
         )
         run = start_run(config, out, begin_with)
-    outcome = train(run, budget_seconds, quiet)
+    outcome = train(run, budget_seconds, quiet, turns)
     if outcome.reason == "interrupted":
         where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
         raise KeyboardInterrupt(f"stopped at {where}; go on with resume={str(run.path)!r}")

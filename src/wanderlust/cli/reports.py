@@ -52,7 +52,7 @@ def refuse(extra: list[str], why: str) -> None:
         raise UserError(f"{why}; leave out {flags}")
 
 
-def train_and_report(console: Console, run: Any, budget_seconds: float | None) -> int:
+def train_and_report(console: Console, run: Any, budget_seconds: float | None, rollbacks: int = 0) -> int:
     """Train a run, and say how that ended, what came of it and what to try next."""
     api = import_api()
     from wanderlust.envs import devices
@@ -70,7 +70,7 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None) -
     report_decisions(console, config)
     resume = f"continue with: {_program()} discover --resume {_quoted(run)}"
     try:
-        outcome = api.train(run, budget_seconds)
+        outcome = api.train(run, budget_seconds, rollbacks=rollbacks)
     except KeyboardInterrupt as stop:
         raise stop if stop.args else KeyboardInterrupt(f"stopped at once; {resume}") from None
     if outcome.reason == "interrupted":
@@ -118,23 +118,30 @@ def _evaluated(run: Any) -> bool:
 
 
 def report_decisions(console: Console, config: Any) -> None:
-    """What was decided by rule about a model file, and what random actions do to it; nothing of other worlds."""
+    """What was decided by rule about a body nobody has tuned numbers for; nothing of other worlds."""
     from wanderlust.envs import make_world
     from wanderlust.envs.models.describe import decisions
+    from wanderlust.envs.worlds.gymnasium import GymnasiumWorld
     from wanderlust.envs.worlds.mjcf_file import ModelFile
 
     world = make_world(config.env)
-    if not isinstance(world, ModelFile):
+    if isinstance(world, ModelFile):
+        rows = {**decisions(world), "random actions": world.trial.words()}
+    elif isinstance(world, GymnasiumWorld) and world.moved:
+        rows = {"episode": f"{config.env.episode_length} control steps (env.episode_length)"}
+    else:
         return
     sac = config.sac
     entropy = f"entropy weight {sac.alpha:g}, " if not sac.learn_alpha else ""
+    seen = f"the map sees {config.env.focus} (--focus), " if config.env.focus else ""
     learning = (
-        f"{entropy}horizon of {1 / (1 - sac.discount):.0f} control steps, places divided by {sac.position_scale:g} "
-        f"for policy and critics (sac.alpha, sac.discount, sac.position_scale)"
+        f"{seen}{entropy}rewards times {config.method.reward_scale:g}, horizon of {1 / (1 - sac.discount):.0f} control "
+        f"steps, places divided by {sac.position_scale:g} for policy and critics (sac.alpha, method.reward_scale, "
+        "sac.discount, sac.position_scale)"
     )
     table = Table("", "", title="decided by rule, where you said nothing", show_header=False, box=None)
     table.title_justify = "left"
-    for name, words in {**decisions(world), "random actions": world.trial.words(), "learning": learning}.items():
+    for name, words in {**rows, "learning": learning}.items():
         table.add_row(name, words)
     console.print(table, soft_wrap=False)
 

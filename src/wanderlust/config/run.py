@@ -32,6 +32,10 @@ class EnvConfig:
     def __post_init__(self) -> None:
         check_bounds(self, "env.")
 
+    def start_within(self, reach: float) -> "EnvConfig | None":
+        """The same with starts up to so far from where they are; None where the world cannot shift them."""
+        return None
+
     def find_files(self, folder: Path) -> None:
         """Read what else the environment needs and a run kept in its folder; called before a world is made of this."""
 

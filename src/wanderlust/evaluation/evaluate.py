@@ -16,7 +16,7 @@ from wanderlust import train
 from wanderlust.config import EngineName
 from wanderlust.envs.names import entry_names
 from wanderlust.envs.spec import EnvSpec, Rollout
-from wanderlust.errors import UserError, is_count
+from wanderlust.errors import UserError, is_count, require_at_least, require_seed
 from wanderlust.evaluation.baseline import measures_of_draws
 from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, of_object, summarise, travelled
 from wanderlust.evaluation.robustness import robustness
@@ -37,6 +37,8 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
     As many episodes of random actions, drawn three times for all seeds together, are what they are compared with.
     The engine need not be the one that trained the run.
     """
+    require_at_least(1, "episodes", episodes)
+    require_seed("seed", seed)
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
     epoch, learned = load_learner(run, parts)
     keys = jax.random.split(jax.random.key(seed), run.config.seeds)
@@ -111,6 +113,7 @@ def _verdict(parts: train.Setup, mode: Rollout, by_chance: Rollout, aligned: lis
         "mean": mean_of(seeds),
         "per_seed": seeds,
         "random_coverage": {name: finite_or_none(value) for name, value in floor._asdict().items()},
+        "sees_place_alone": parts.view.method_entries == spec.position,
         "place": "position" if not spec.directions else "focus" if spec.position else "principal directions",
         "episode_length": spec.episode_length,
     }

@@ -13,6 +13,7 @@ from wanderlust.config import (
     with_changes,
 )
 from wanderlust.envs import MujocoWorld, make_world
+from wanderlust.envs.worlds.gymnasium import GymnasiumWorld
 from wanderlust.envs.worlds.mjcf_file import ModelFile
 from wanderlust.recipes.any_body import for_any_body
 from wanderlust.recipes.sac import entropy_weight, learning_rates
@@ -135,5 +136,7 @@ def fallback(world: str | EnvConfig, name: str, view: Variant, skills: SkillConf
     if not isinstance(made, MujocoWorld):
         config = dataclasses.replace(config, engine="auto", driver="fused")
     if isinstance(made, ModelFile):
-        config = for_any_body(config, made)
+        config = for_any_body(config, made.trial.moved, made.gets_about)
+    elif isinstance(made, GymnasiumWorld) and made.moved:
+        config = for_any_body(config, made.moved, gets_about=True)
     return with_changes(config, WORLDS.get(config.env.name).recipe_overrides.get(config.recipe, ()))

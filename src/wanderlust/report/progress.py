@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from wanderlust.report.terminal import Terminal
+
 PLAIN_INTERVAL = 10.0
 """Seconds between two lines where the output is not a terminal."""
 
@@ -50,7 +52,7 @@ class Progress:
 @contextmanager
 def progress(total: int, unit: str, first: int = 0, quiet: bool = False) -> Iterator[Progress]:
     """A progress line for a piece of work that goes from `first` to `total`."""
-    console = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+    console = Terminal(file=sys.stderr, quiet=quiet)
     shown = Live(console=console, refresh_per_second=8) if console.is_terminal and not quiet else nullcontext()
     with shown as live:
         yield Progress(total, unit, console, live, first)

@@ -53,7 +53,7 @@ def publish(
     appears whole or not at all.
     """
     zoo = zoo or zoo_folder()
-    if not NAME.fullmatch(name):
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         raise UserError(f"--name is {name!r}; it must be lower-case letters, digits and hyphens, 64 at most")
     if (zoo / name).exists() and not replace:
         raise UserError(f"{zoo / name} already exists; choose another --name, or --replace it")

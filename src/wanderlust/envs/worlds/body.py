@@ -50,6 +50,9 @@ class BodyConfig(EnvConfig):
         if not 0 <= self.start_range <= 1e4:
             raise UserError(f"env.start_range is {self.start_range}; it must be in [0, 1e4]")
 
+    def start_within(self, reach: float) -> EnvConfig | None:
+        return dataclasses.replace(self, start_range=reach)
+
 
 class Twin(NamedTuple):
     """Gymnasium's own environment of the same model, with what makes it observe the same."""
