@@ -39,7 +39,7 @@ def _with_one_floor(found: dict[str, Any]) -> dict[str, Any]:
     verdict = found.get("verdict")
     floor = verdict.get("random_coverage") if isinstance(verdict, dict) else None
     mean = floor.get("mean") if isinstance(floor, dict) else None
-    if found.get("random") and _is_number(mean):
+    if found.get("random") and is_number(mean):
         return found | {"random": found["random"] | {"coverage": mean}}
     return found
 
@@ -78,7 +78,7 @@ def _checks(found: Mapping[str, Any]) -> list[tuple[str, bool]]:
         *counts,
         *texts,
         *whole,
-        ("bin", _is_number(found.get("bin", 1.0))),
+        ("bin", is_number(found.get("bin", 1.0))),
         ("place_dims", found.get("place_dims", 2) in (1, 2, 3)),
         ("episodes", is_count(episodes) and episodes > 0),  # type: ignore[operator]
         ("metrics", measured),
