@@ -1,4 +1,4 @@
-"""What the verdict says of runs that are known: the table of `docs/did-it-learn.md`.
+"""What the verdict says of runs that are known: the table of `docs/how-to/did-it-learn.md`.
 
 python benchmarks/verdicts.py OUT.json RUN_OR_ZOO_ENTRY ...
 
