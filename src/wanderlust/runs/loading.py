@@ -40,8 +40,14 @@ class Compiled(NamedTuple):
 
 def compiled(parts: train.Setup) -> Compiled:
     """The programs of skills that are made of these parts."""
-    functions = (train.actions, train.set_subgoals, train.command_actions, represent, choose_skill)
-    return Compiled(*(jax.jit(partial(f, parts)) for f in functions), nearest=jax.jit(jax.vmap(parts.skills.nearest)))
+    return Compiled(
+        act=jax.jit(partial(train.actions, parts)),
+        decide=jax.jit(partial(train.set_subgoals, parts)),
+        follow=jax.jit(partial(train.command_actions, parts)),
+        phi=jax.jit(partial(represent, parts)),
+        towards=jax.jit(partial(choose_skill, parts)),
+        nearest=jax.jit(jax.vmap(parts.skills.nearest)),
+    )
 
 
 class Skills:

@@ -39,8 +39,9 @@ class CEngine(Engine):
 
     def __eq__(self, other: object) -> bool:
         """They step alike: what was compiled around one does for the other."""
-        same = isinstance(other, CEngine) and type(other) is type(self)
-        return same and (other._world, other.threads) == (self._world, self.threads)
+        if not isinstance(other, CEngine) or type(other) is not type(self):
+            return False
+        return (other._world, other.threads) == (self._world, self.threads)
 
     def __hash__(self) -> int:
         return hash((self._world, self.threads))
