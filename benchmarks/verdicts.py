@@ -1,8 +1,9 @@
-"""What the verdict says of runs that are known: the table of `docs/did-it-learn.md`.
+"""What the verdict says of runs that are known: the table of `docs/how-to/did-it-learn.md`.
 
 python benchmarks/verdicts.py OUT.json RUN_OR_ZOO_ENTRY ...
 
-Each is evaluated anew, with 200 episodes and seed 0, and what is said of it is written: measures, level, words.
+What is said of each is written, of its evaluation with 200 episodes: measures, level, words. Those that have none are
+evaluated.
 """
 
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.evaluation.verdict import words
-from wanderlust.runs.files import write_json
+from wanderlust.runs.files import read_object, write_json
 from wanderlust.runs.provenance import provenance
 from wanderlust.runs.run import Run
 from wanderlust.runs.zoo import open_run
@@ -22,7 +23,10 @@ EPISODES = 200
 def judged(where: str) -> dict[str, Any]:
     """One run, or entry of the zoo."""
     run: Run = open_run(where)
-    found, config, facts = evaluate(run, EPISODES), run.config, run.provenance()
+    config, facts = run.config, run.provenance()
+    path = run.evaluation / "evaluation.json"
+    there = read_object(path, "the evaluation") if path.exists() else {}
+    found = there if there.get("episodes") == EPISODES and "verdict" in there else evaluate(run, EPISODES)
     return {
         "run": run.entry or run.path.name,
         "env": config.env.name,

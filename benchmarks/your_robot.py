@@ -1,4 +1,4 @@
-"""What runs on bodies that nobody has tuned anything for have reached, beside random actions (`docs/your-robot.md`).
+"""What runs on bodies that nobody has tuned have reached, beside random actions (`docs/tutorials/your-robot.md`).
 
 python benchmarks/your_robot.py OUT.json --all [--seconds 1200] [--seeds 0 1] [--workers 1] [--packages FOLDER]
 python benchmarks/your_robot.py OUT.json RUN=WHERE_THE_FILE_COMES_FROM ...

@@ -1,6 +1,6 @@
 """Did it learn: a verdict in words on the skills of a run, from measures that need no paper to be understood.
 
-Its thresholds, and what they say of known runs, are in docs/did-it-learn.md.
+Its thresholds, and what they say of known runs, are in docs/how-to/did-it-learn.md.
 """
 
 import math

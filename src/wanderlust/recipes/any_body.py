@@ -1,6 +1,7 @@
 """Numbers for a body that nobody has tuned any for: by rule, from its model and from what random actions do to it.
 
-docs/your-robot.md says the rules in words, and benchmarks/reports/2026-11-20_your_robot.md what was measured of them.
+docs/reference/model-files.md says the rules in words, and benchmarks/reports/2026-11-20_your_robot.md what was measured
+of them.
 """
 
 import dataclasses

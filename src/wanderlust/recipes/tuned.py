@@ -21,7 +21,7 @@ from wanderlust.registry import WORLDS
 
 
 def body_fast(world: str | EnvConfig, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
-    """What gets far-reaching skills soonest on one GPU (`docs/speed.md` has what was tried).
+    """What gets far-reaching skills soonest on one GPU (`docs/explanation/recipes.md` has what was tried).
 
     Thousands of worlds a few steps at a time, since a physics step costs almost the same for one world and for
     thousands; many updates from the last collections; learning rates ten times the published ones, which normalised
@@ -101,7 +101,7 @@ def body_laptop(world: str | EnvConfig, name: str, view: Variant, skills: SkillC
 
     And with the published horizon. With that of `fast`, a third of it, Ant throws itself on its back, which changes
     much of its state at once, and stays there: of what walking would bring too little lies within 33 steps. Thousands
-    of worlds find the way out, 64 do not (`docs/speed.md`).
+    of worlds find the way out, 64 do not (`docs/explanation/recipes.md`).
     """
     fast, worlds = body_fast(world, name, view, skills), 64
     steps = max(1, fast.env.episode_length // 4)

@@ -41,7 +41,7 @@ class Deviation(NamedTuple):
 
 
 TOLERATED = Deviation(action=0.005, step=0.005)
-"""Half precision is used where it changes no more than this; docs/zoo.md says what was measured."""
+"""Half precision is used where it changes no more than this; docs/reference/zoo.md says what was measured."""
 
 
 def publish(

@@ -33,7 +33,7 @@ class DeadRunWatch:
         return (
             f"this run looks dead: after {share:.0%} of its budget {self._episodes} skills cover {best} bins, and "
             f"random actions {floor}. Some worlds take longer; else try other seeds (--seeds 4), "
-            f"{focus}another --method, or a larger --sac.alpha (docs/did-it-learn.md)"
+            f"{focus}another --method, or a larger --sac.alpha (docs/how-to/did-it-learn.md)"
         )
 
     @property
