@@ -174,7 +174,7 @@ def _program() -> str:
 def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engine: EngineName = "auto") -> None:
     """Evaluate, draw, and show both."""
     from wanderlust.evaluation.evaluate import evaluate
-    from wanderlust.evaluation.metrics import MEASURES
+    from wanderlust.evaluation.metrics import meaning
     from wanderlust.evaluation.verdict import words as verdict_words
     from wanderlust.report.plots import draw_run
 
@@ -186,7 +186,7 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     numbers = Column("mean ± 95% interval" if many else "value", justify="right")
     table = Table("measure", numbers, title=title, title_justify="left")
     for name, value in result["metrics"].items():
-        measured = MEASURES[name].replace("of 1 x 1", f"of {result['bin']:g} x {result['bin']:g}")
+        measured = meaning(name, result["bin"], result["place_dims"])
         table.add_row(measured, f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
     console.print(table, soft_wrap=False)
     for which, counts in zip(result["seeds"], result.get("kinds", {}).get("counts", []), strict=False):

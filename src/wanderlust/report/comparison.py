@@ -8,7 +8,7 @@ from typing import Any
 
 from wanderlust.config import flat
 from wanderlust.errors import UserError
-from wanderlust.evaluation.metrics import MEASURES, summarise
+from wanderlust.evaluation.metrics import MEASURES, meaning, summarise
 from wanderlust.runs.card import markdown_table
 from wanderlust.runs.entries import one_line, read_card
 from wanderlust.runs.files import read_object
@@ -83,6 +83,12 @@ class RunRecord:
         return [float(known)] if isinstance(known, int | float) else []
 
     @property
+    def bins(self) -> tuple[float, int]:
+        """Side and dimensions of the bins that its coverage counts."""
+        found = self.evaluation or {}
+        return float(found.get("bin", 1.0)), int(found.get("place_dims", 2))
+
+    @property
     def random(self) -> Mapping[str, float]:
         """Measures of random actions in the same world."""
         return (self.evaluation or {}).get("random") or {}
@@ -146,11 +152,14 @@ def reached(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
             spread(list(map(float, record.curve[-1]["coverage"]))) if record.curve else ABSENT for record in runs
         ],
     }
-    for name, meaning in MEASURES.items():
+    bins = {record.bins for record in runs if record.evaluation is not None}
+    one = next(iter(bins), (1.0, 2))
+    for name in MEASURES:
         if any(record.measure(name) for record in runs):
-            table[meaning] = [spread(record.measure(name)) for record in runs]
+            words = meaning(name, *one) if len(bins) < 2 else MEASURES[name].replace(" of 1 x 1", "")
+            table[words] = [spread(record.measure(name)) for record in runs]
             if name in RANDOM and any(record.random for record in runs):
-                table[f"{meaning.partition(',')[0]}, random actions"] = [
+                table[f"{words.partition(',')[0]}, random actions"] = [
                     _of(record.random.get(RANDOM[name]), "{:,.4g}") for record in runs
                 ]
     for name in dict.fromkeys(name for record in runs for name in tasks(record)):
@@ -197,6 +206,8 @@ def notes(runs: Sequence[RunRecord]) -> list[str]:
         at = (record.evaluation or {}).get("epoch")
         if record.evaluation is not None and None not in (at, record.epoch) and at != record.epoch:
             said.append(f"{record.label} was evaluated at epoch {at:,}.")
+    if len(worlds := dict.fromkeys(record.run.config.env.name for record in runs)) > 1:
+        said.append(f"The runs are of {len(worlds)} worlds ({', '.join(worlds)}): what they cover cannot be compared.")
     episodes = {(record.evaluation or {}).get("episodes") for record in runs if record.evaluation is not None}
     if len(episodes) > 1:
         said.append("Evaluations differ in their numbers of episodes, and more episodes cover more bins.")

@@ -31,6 +31,16 @@ def read_evaluation(folder: Path) -> dict[str, Any]:
     wrong = next((name for name, ok in _checks(found) if not ok), None)
     if wrong is not None:
         raise UserError(f"{path} is damaged: {wrong} is not what it should be; `wanderlust evaluate` measures anew")
+    return _with_one_floor(found)
+
+
+def _with_one_floor(found: dict[str, Any]) -> dict[str, Any]:
+    """What random actions cover is the mean over all draws, as in the verdict; older evaluations kept that of one."""
+    verdict = found.get("verdict")
+    floor = verdict.get("random_coverage") if isinstance(verdict, dict) else None
+    mean = floor.get("mean") if isinstance(floor, dict) else None
+    if found.get("random") and is_number(mean):
+        return found | {"random": found["random"] | {"coverage": mean}}
     return found
 
 
@@ -68,6 +78,8 @@ def _checks(found: Mapping[str, Any]) -> list[tuple[str, bool]]:
         *counts,
         *texts,
         *whole,
+        ("bin", is_number(found.get("bin", 1.0))),
+        ("place_dims", found.get("place_dims", 2) in (1, 2, 3)),
         ("episodes", is_count(episodes) and episodes > 0),  # type: ignore[operator]
         ("metrics", measured),
         ("random", by_chance),

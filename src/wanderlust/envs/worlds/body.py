@@ -84,7 +84,7 @@ class Body(abc.ABC):
     """What `fallen` looks for, in words."""
     goal_radius: ClassVar[float] = 1.0
     """How near a place counts as reached in `wanderlust reach`, unless its `--radius` says otherwise."""
-    example_goals: ClassVar[tuple[tuple[float, ...], ...]] = ((12.0, 4.0), (-5.0, 9.0))
+    example_goals: ClassVar[tuple[tuple[float, ...], ...]] = ((12.0, 4.0), (24.0, 0.0))
     """Places to try `wanderlust reach` with."""
     focus: ClassVar[str] = ""
     """Name of the group that a method's network sees by default; nothing for the whole observation."""

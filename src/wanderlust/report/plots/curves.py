@@ -130,7 +130,7 @@ def show_bars(axes: Axes, bars: Sequence[Bar], numbers: bool = True) -> None:
     axes.grid(axis="y", visible=False)
     few_ticks(axes, 4, along=("x",))
     axes.tick_params(axis="y", length=0)
-    axes.margins(x=0.14)
+    axes.margins(x=0.18)
     axes.set_xlim(left=min(0.0, axes.get_xlim()[0]) if axes.dataLim.x0 < 0 else 0.0)
 
 
