@@ -36,6 +36,8 @@ from wanderlust.runs.files import write_json
 from wanderlust.runs.provenance import commit, processor
 
 SLOW = 1.0
+ROUND = 20_000
+"""Inputs after which it is every reader's turn again."""
 HANGS = 60.0
 ROOM = 4 * 2**30
 """Bytes of address space that reading may take on top of what importing took."""
@@ -89,14 +91,15 @@ def fuzz(
     rng = random.Random(seed)
     tallies = {name: Tally() for name in kinds}
     until, whole = time.monotonic() + seconds, sum(reader.share for reader in kinds.values())
-    for name, reader in kinds.items():
+    rounds = max(1, inputs // ROUND)
+    for name, reader in [*kinds.items()] * rounds:
         good = reader.path.read_bytes() if reader.path.exists() else None
-        for _ in range(max(1, round(inputs * reader.share / whole))):
+        for _ in range(max(1, round(inputs * reader.share / whole / rounds))):
             if time.monotonic() > until:
                 break
             faulthandler.dump_traceback_later(HANGS, exit=True, file=sys.__stderr__)
             one_input(reader, rng, tallies[name], keep)
-        reader.path.unlink()
+        reader.path.unlink(missing_ok=True)
         if good is not None:
             reader.path.write_bytes(good)
     faulthandler.cancel_dump_traceback_later()
