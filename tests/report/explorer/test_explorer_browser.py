@@ -32,7 +32,6 @@ def explorer():
         sets = [SkillSet(f"zoo:{name}", open_run(f"zoo:{name}"), 0) for name in ("ant-agile-10", "ant-16")]
         made = Explorer(sets)
         made.address = made.open(port=free_port())
-        made.loop.speed = 3.0  # of real time, so that the ways are short
         yield made
         made.close()
 
@@ -42,10 +41,13 @@ def middle_of(explorer):
     return explorer.scene.offset.copy()
 
 
-def moved_along(simulation, direction, metres):
-    """Wait until the body has gone so far in a direction."""
+def moved_along(explorer, direction, metres):
+    """Wait until the body has gone so far in a direction, at three times real time."""
+    simulation = explorer.simulation
     start = simulation.place[:2].copy()
+    explorer.loop.speed = 3.0
     until(lambda: (simulation.place[:2] - start) @ direction > metres, f"a way of {metres} m along {direction}")
+    explorer.loop.speed = 1.0
 
 
 def test_a_person_drives_the_body(explorer):
@@ -70,7 +72,7 @@ def test_a_person_drives_the_body(explorer):
             until(lambda: not simulation.goals, "a skill in place of the goal")
             turn = explorer.scene.disc._turn
             until(lambda z=turn.T @ wanted: simulation.skill @ z > 0.9 * np.linalg.norm(simulation.skill), "the skill")
-            moved_along(simulation, wanted, 4.0)
+            moved_along(explorer, wanted, 4.0)
 
         # clicks on the floor are goals, one after the other
         page.get_by_role("button", name="Pause").click()
