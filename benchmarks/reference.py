@@ -120,8 +120,8 @@ def train_case(arguments: dict[str, Any]) -> dict[str, Any]:
         return {"weights": weights_hash(run.path), "evaluation": evaluation_digest(run.evaluation / "evaluation.json")}
 
 
-COMPARED = ("name", "recipe", "epoch", "env_steps", "env_steps_before", "episodes", "seeds", "metrics", "kinds")
-"""Of an evaluation; what it holds beside them came after the first reference."""
+COMPARED = ("name", "epoch", "env_steps", "env_steps_before", "episodes", "seeds", "metrics", "kinds")
+"""Of an evaluation: what it measured, of what. Labels may change, and other numbers came after the first reference."""
 
 
 def evaluation_digest(path: Path) -> str:
@@ -196,12 +196,15 @@ def main() -> None:
         if asked.action == "record" and name in old:
             values[name] = old[name]
             continue
+        if asked.action == "check" and name not in old:
+            print(f"not in the reference  {name}", flush=True)
+            continue
         values[name] = job()
         if asked.action == "check":
-            same = old.get(name) == values[name]
+            same = old[name] == values[name]
             differences += not same
             print(
-                f"{'same     ' if same else 'DIFFERENT'}  {name}  {'' if same else (old.get(name), values[name])}",
+                f"{'same     ' if same else 'DIFFERENT'}  {name}  {'' if same else (old[name], values[name])}",
                 flush=True,
             )
         else:

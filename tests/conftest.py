@@ -7,6 +7,7 @@ import functools
 import gc
 import importlib.metadata
 import os
+import threading
 from pathlib import Path
 
 # Tests marked gpu: WANDERLUST_TEST_PLATFORMS=cuda,cpu python -m pytest -m gpu
@@ -35,10 +36,33 @@ jax.config.update("jax_num_cpu_devices", 2)  # so that seeds are spread over dev
 jax.config.update("jax_numpy_rank_promotion", "raise")  # Optax needs standard dtype promotion: that stays as it is
 
 
+# To lower a program JAX loads all dialects into a fresh context, which takes longer than most programs here do: some
+# hundred programs share one. What they leave in it goes with it.
+
+from jax._src.interpreters import mlir  # noqa: E402
+
+_make_context, _of_thread = getattr(mlir, "make_ir_context", None), threading.local()
+
+
+def _shared_context():
+    with contextlib.suppress(ValueError):  # "no current Context"
+        if mlir.ir.Context.current is not None:  # within the lowering of another program: not in the midst of that
+            return _make_context()
+    if not getattr(_of_thread, "left", 0):
+        _of_thread.context, _of_thread.left = _make_context(), 200
+    _of_thread.left -= 1
+    return _of_thread.context
+
+
+if _make_context is not None:
+    mlir.make_ir_context = _shared_context
+
+
 # Most tests that train do so with the same few configurations: their programs are traced once in a process. What is
 # cached has no state of its own, and what it depends on is its key.
 
 from wanderlust import train  # noqa: E402
+from wanderlust.config import StagedConfig  # noqa: E402
 from wanderlust.train import probe, state  # noqa: E402
 
 
@@ -47,16 +71,28 @@ def _reused(make):
     cached = functools.lru_cache(maxsize=64)(make)
 
     @functools.wraps(make)
-    def call(parts, *args, **options):
-        config = parts.config
-        schedule = dataclasses.replace(config.schedule, epochs=1)
-        alike = dataclasses.replace(config, seed=0, log_every=1, checkpoint_every=1, schedule=schedule)
+    def call(*args, **options):
         try:
-            return cached(dataclasses.replace(parts, config=alike), *args, **options)
+            return cached(*map(_alike, args), **options)
         except TypeError:  # a test's own part that has no hash
-            return make(parts, *args, **options)
+            return make(*args, **options)
 
     return call
+
+
+def _alike(given):
+    """Of a run's parts, the ones of all runs with the same programs."""
+    if not isinstance(given, state.Setup):
+        return given
+    config, method = given.config, given.method
+    own = config.method
+    if isinstance(own, StagedConfig) and method.config == own:
+        first = dataclasses.replace(own.first, schedule=dataclasses.replace(own.first.schedule, epochs=1))
+        own = dataclasses.replace(own, first=first)
+        method = dataclasses.replace(method, config=own)
+    schedule = dataclasses.replace(config.schedule, epochs=1)
+    alike = dataclasses.replace(config, method=own, seed=0, log_every=1, checkpoint_every=1, schedule=schedule)
+    return dataclasses.replace(given, config=alike, method=method)
 
 
 @_reused
@@ -72,27 +108,52 @@ train.init = state.init = _init_all
 train.make_driver = _reused(train.make_driver)
 train.make_skill_rollout = probe.make_skill_rollout = _reused(probe.make_skill_rollout)
 
+# these import what is above
+from wanderlust.downstream import solve  # noqa: E402
+from wanderlust.downstream.controllers import hierarchy  # noqa: E402
+from wanderlust.evaluation import evaluate, robustness  # noqa: E402
+from wanderlust.runs import learned, loading, publish  # noqa: E402
 
-# Half the time of a figure is its second form: only tests of figures and of tables with figures draw it.
+for _module, *_names in (
+    (probe, "make_random_rollout"),
+    (evaluate, "make_phi"),
+    (robustness, "make_pair_rollout"),
+    (learned, "make_restore"),
+    (loading, "compiled"),
+    (publish, "make_weights_probe"),
+    (hierarchy, "make_epoch", "controlled_policy"),
+    (solve, "random_policy", "zero_shot_policy", "planning_policy", "make_measure"),
+):
+    for _name in _names:
+        setattr(_module, _name, _reused(getattr(_module, _name)))
+
+
+# Most of the time of a figure is its rendering: only tests of figures and of tables with figures do that.
 
 from wanderlust.report.plots import style  # noqa: E402
 
-_svg_of = style.svg_of
+PICTURES = ("tests/report/", "tests/experiments/", "draw", "figure", "picture")
+"""What the tests' names have in which a figure is rendered."""
 
 
-def _svg_where_it_is_tested(figure):
-    where = os.environ.get("PYTEST_CURRENT_TEST", "")
-    return _svg_of(figure) if "tests/report/" in where or "tests/experiments/" in where else b"<svg/>"
+def _where_it_is_tested(render, instead):
+    def call(figure):
+        test = os.environ.get("PYTEST_CURRENT_TEST", "")
+        return render(figure) if any(word in test for word in PICTURES) else instead
+
+    return call
 
 
-style.svg_of = _svg_where_it_is_tested
+style.svg_of = _where_it_is_tested(style.svg_of, b"<svg/>")
+style.png_of = _where_it_is_tested(style.png_of, b"\x89PNG\r\n\x1a\n")
 
 
 LONGEST = (
-    "hierarchy", "ibol", "edl", "resume", "engines", "ablations", "cli", "train", "zoo", "visr_aps", "fast_parts",
-    "guard", "dads", "sac", "ablation_grid", "export", "metra_csd", "zero_shot", "reproduce_ablation",
+    "explorer_browser", "hierarchy", "ibol", "edl", "cli", "report", "sweep", "zoo", "gymnasium", "resume", "engines",
+    "dads", "reproduce_coverage", "reproduce_fetch_goals", "engine_choice", "strangers", "ablations", "music",
+    "learned", "video", "train", "visr_aps", "metra_csd", "export", "fast_parts", "prune", "fetch_goals", "process",
 )  # fmt: skip
-"""Files of more than 20 seconds. They come first, so that the workers of a run end together."""
+"""The files that take longest. They come first, so that the workers of a run end together."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -113,7 +174,8 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-MOST_MEMORY = 2 << 30
+MOST_MEMORY = max(2 << 30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 6)
+"""Of a worker, in bytes: beyond it, what was compiled for the tests of a file is let go."""
 
 
 @pytest.hookimpl(wrapper=True)

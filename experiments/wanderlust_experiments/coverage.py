@@ -18,14 +18,12 @@ environment steps. Stages share what others have for one. The paper's figure sho
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from wanderlust.api import configure
 from wanderlust.config import RunConfig, ScheduleConfig, SkillConfig, StageConfig, StagedConfig, flat, with_changes
@@ -39,27 +37,15 @@ from wanderlust.methods.skills import make_skills
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
 from wanderlust.recipes.ibol import in_whole_blocks
 from wanderlust.registry import METHODS
-from wanderlust.report.plots.paths import note, show_baseline, show_paths, skill_places
-from wanderlust.report.plots.style import (
-    baseline_entry,
-    head,
-    legend,
-    line,
-    name_axes,
-    sheet,
-    skill_colours,
-    start_entry,
-    styled,
-)
-from wanderlust.runs.files import ArrayFile, write_arrays
+from wanderlust.runs.files import write_arrays
 from wanderlust.sweeps import grid
-from wanderlust.sweeps.figures import COVERAGES, FigureFiles, bars, figure_files
+from wanderlust.sweeps.figures import COVERAGES, bars
 from wanderlust.sweeps.grid import Row, measured_where
-from wanderlust.sweeps.tables import JsonObject, Study, amount, count, number
+from wanderlust.sweeps.tables import JsonObject, Study, count, number
 from wanderlust.train import stages
 from wanderlust.train.probe import random_episodes
+from wanderlust_experiments.trajectories import RANDOM, rollouts, trajectories
 
-RANDOM = "random"
 UNTRAINED: JsonObject = {"alpha": None, "learn_alpha": False, "differs_from_lsd": {}}
 """What tells a row without a policy from the others."""
 VARIANTS = (*(f"{method}-{view}" for method in ("diayn", "dads") for view in ("xyo", "xy", "o")), "ibol-o")
@@ -296,7 +282,7 @@ class RandomActions(Row):
         spec, rollout = make_world(self.config.env).spec, self.rollout(episodes)
         where, per_seed = list(spec.groups["position"]), measures(spec, rollout, rollout)
         arrays = {"position": np.asarray(rollout.obs[..., where]), "skill": np.asarray(rollout.skill)}
-        write_arrays(_rollouts(folder), arrays, {"skills": "none"})
+        write_arrays(rollouts(folder), arrays, {"skills": "none"})
         return {
             "epochs": 0,
             "env_steps_per_seed": 0,
@@ -307,61 +293,3 @@ class RandomActions(Row):
             "measured": measured_where(self.config),
             "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
         }
-
-
-# --- the picture of all trajectories ---------------------------------------------------------------------------------
-
-
-def _rollouts(folder: Path) -> Path:
-    return folder / "evaluation" / "rollouts.safetensors"
-
-
-@styled
-def trajectories(
-    results: JsonObject,
-    rows: Mapping[str, JsonObject],
-    runs: Path,
-    unit: str = " (m)",
-    scenery: Callable[[Axes], None] | None = None,
-) -> FigureFiles | None:
-    """Where the random skills of every row's first seed go, one panel each, all at one scale; before a scenery, if any.
-
-    Nothing if the runs are gone; a row alone whose run is gone has an empty panel.
-    """
-    files = {name: ArrayFile(_rollouts(runs / name)) for name in rows if _rollouts(runs / name).exists()}
-    if not files:
-        return None
-    columns = -(-len(rows) // -(-len(rows) // 5))
-    made = sheet(len(rows), columns, side=2.1 if len(rows) > 2 else None)
-    floor = files[RANDOM].read("position")[0] if RANDOM in files else None
-    plane, on_wheel, discrete = True, False, False
-    for axes, (name, row) in zip(made.panels, rows.items(), strict=True):
-        axes.set_title(f"{name}: {row['metrics']['coverage_mode']['per_seed'][0]:,.0f} bins", fontsize=8.5)
-        if name not in files:
-            note(axes, "its run is gone")
-            continue
-        position, skill = files[name].read("position")[0], files[name].read("skill")[0]
-        kind = files[name].about["skills"]
-        plane, discrete = position.shape[-1] > 1, discrete or kind == "discrete"
-        on_wheel = on_wheel or (kind in ("continuous", "box") and skill.shape[-1] > 1)
-        if scenery is not None:
-            scenery(axes)
-        if floor is not None and kind != "none":
-            show_baseline(axes, floor, over_skills=True)
-        _show_row(axes, position, skill, kind)
-    env, seed, episodes = results["config"]["env"]["name"], results["seeds"][0], results["episodes_per_seed"]
-    head(made.figure, f"{env}, seed {seed}: {episodes} random skills with mode actions", f"after {amount(rows)}")
-    name_axes(made, f"x{unit}", f"y{unit}" if plane else "skills")
-    several = [line("0.45", "a colour for each\ndiscrete skill", linewidth=2.4)] if discrete else []
-    legend(made.strip, [start_entry(), *([] if floor is None else [baseline_entry()]), *several], on_wheel)
-    return figure_files(made.figure)
-
-
-def _show_row(axes: Axes, position: NDArray[np.floating], skill: NDArray[np.floating], kind: str) -> None:
-    """The episodes of one row; on a line over its skills, all rows from 0 to 1."""
-    if kind == "none":
-        show_paths(axes, position, "0.55", np.linspace(0.0, 1.0, position.shape[1]))
-        return
-    places = skill_places(skill, kind)
-    spread = (places - places.min()) / max(float(np.ptp(places)), 1e-9)
-    show_paths(axes, position, skill_colours(skill, kind), spread)

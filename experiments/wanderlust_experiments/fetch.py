@@ -26,14 +26,13 @@ from wanderlust.sweeps.figures import COVERAGES, bars
 from wanderlust.sweeps.grid import Row
 from wanderlust.sweeps.tables import Study, count, number
 from wanderlust_experiments.coverage import (
-    RANDOM,
     UNTRAINED,
     RandomActions,
     refuse_what_rows_differ_in,
     roll_out_randomly,
     row,
-    trajectories,
 )
+from wanderlust_experiments.trajectories import RANDOM, trajectories
 
 UNTOUCHED = "untouched"
 ROWS = ("lsd", "diayn", "dads", "lsd+music", "diayn+music", "dads+music", "music", RANDOM, UNTOUCHED)

@@ -34,9 +34,9 @@ from wanderlust.sweeps import grid
 from wanderlust.sweeps.figures import figure_files
 from wanderlust.sweeps.grid import Row
 from wanderlust.sweeps.tables import FigureFiles, JsonObject, Study, count, number
-from wanderlust_experiments.coverage import RANDOM
 from wanderlust_experiments.fetch import ROWS as TRAINED
 from wanderlust_experiments.fetch import UNTOUCHED
+from wanderlust_experiments.trajectories import RANDOM
 
 ROWS = tuple(name for name in TRAINED if name not in (RANDOM, UNTOUCHED))
 SAC, ZERO_SHOT = "sac", "zero-shot"

@@ -16,6 +16,7 @@ from wanderlust.runs.files import read_object
 AGREES, DISAGREES, UNDECIDED, MISSING = "agrees", "disagrees", "undecided", "not measured"
 LOOK = "a figure to look at"
 VERDICTS = (AGREES, DISAGREES, UNDECIDED, LOOK, MISSING)
+POINT_GOALS = "point_goals.json"
 NEWER = ("metra", "csd")
 """Rows of ours that the paper does not have."""
 
@@ -83,10 +84,8 @@ def drawn(*files: str) -> Judge:
 
 def spiral(folder: Path) -> State:
     """How much of the spiral is followed."""
-    path = folder / "spiral.json"
-    if not path.exists():
+    if (found := _found(folder, "spiral.json")) is None:
         return State(MISSING)
-    found = read_object(path, "the results")
     why = f"{found['median_reached']:g} of {found['spiral']['goals']} goals in the median of {found['starts']} starts"
     return State(LOOK, 1, found["device"]["kind"], why)
 
@@ -99,17 +98,15 @@ def point_table(task: str, order: tuple[str, ...] = ("LSD", "DIAYN-XYO", "DIAYN"
     """Whether the rows of a table on PointEnv are ordered as in the paper, wherever its own means differ."""
 
     def judge(folder: Path) -> State:
-        path = folder / "point_goals.json"
-        if not path.exists():
+        if (results := _found(folder, POINT_GOALS)) is None:
             return State(MISSING)
-        results = read_object(path, "the results")
         rows = {row["label"]: row for row in results["rows"]}
         radius, cells = f"{results['radius']:g}", 0
         wrong: list[str] = []
         undecided: list[str] = []
         for one, other in itertools.pairwise(order):
             if one not in rows or other not in rows:
-                return State(MISSING, why=f"{path.name} lacks a row")
+                return State(MISSING, why=f"{POINT_GOALS} lacks a row")
             for goal, (theirs, error) in rows[one]["paper"][task].items():
                 second, second_error = rows[other]["paper"][task][goal]
                 if abs(theirs - second) <= 2 * math.hypot(error, second_error):
@@ -132,10 +129,8 @@ def point_table(task: str, order: tuple[str, ...] = ("LSD", "DIAYN-XYO", "DIAYN"
 
 def chosen_norm(folder: Path) -> State:
     """The mean norm of the skills that DIAYN's variant picks for goals within 40."""
-    path = folder / "point_goals.json"
-    if not path.exists():
+    if (results := _found(folder, POINT_GOALS)) is None:
         return State(MISSING)
-    results = read_object(path, "the results")
     radius = f"{results['radius']:g}"
     norms = {row["label"]: row["by_radius"][radius]["PointGoal"]["40"]["skill_norm"] for row in results["rows"]}
     found = ", ".join(f"{label} {norm:.2f}" for label, norm in norms.items() if label.startswith("DIAYN"))
@@ -150,9 +145,7 @@ def one_training(*files: tuple[str, str], folder_name: str = "downstream") -> Ju
         found = []
         kinds = set()
         for name, file in files:
-            path = folder / folder_name / file
-            if path.exists():
-                result = read_object(path, "the results")
+            if (result := _found(folder / folder_name, file)) is not None:
                 found.append(f"{name} {result['return']['mean']:.2f}")
                 kinds.add(str((result["provenance"].get("device") or {}).get("kind")))
         if not found:

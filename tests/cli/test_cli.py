@@ -285,7 +285,7 @@ def evaluation(run: Path) -> dict:
     return json.loads((run / "evaluation" / "evaluation.json").read_text(), parse_constant=pytest.fail)
 
 
-def test_discover_evaluate_reach(command_line, here):
+def test_discover_evaluate_reach_and_their_pictures(command_line, here):
     code, out, _ = command_line("discover", "--config", "tiny.json", "--out", "run")
     assert code == 0
     run = Run.open(here / "run")
@@ -392,7 +392,7 @@ def test_the_default_folder_is_under_runs(here, monkeypatch):
     assert all(re.fullmatch(r"\d{8}-\d{6}-point-lsd-2d(-\d)?", name) for name in names)
 
 
-def test_several_discrete_seeds(command_line, here):
+def test_several_discrete_seeds_and_their_pictures(command_line, here):
     (here / "discrete.json").write_text(to_json(tiny_config(discrete=4, seeds=3, seed=5)))
     code, out, _ = command_line("discover", "--config", "discrete.json", "--seed", 5, "--seeds", 3, "--out", "run")
     assert code == 0
@@ -415,7 +415,6 @@ def test_the_split_driver_gives_what_the_fused_one_does(command_line, here):
         assert ours["epoch"] == fused["epoch"]
         assert ours["reward"] == pytest.approx(fused["reward"], rel=1e-4, abs=1e-6)
         assert ours["critic_loss"] == pytest.approx(fused["critic_loss"], rel=1e-4, abs=1e-6)
-    assert_pictures(run.evaluation, FIGURES)
 
 
 @pytest.mark.parametrize(
@@ -442,7 +441,7 @@ def test_a_spent_budget_ends_with_checkpoint_and_evaluation(command_line, here):
     assert "budget spent at epoch 2; continue with: " in out
     assert "wanderlust discover --resume run\n" in out
     assert evaluation(here / "run")["epoch"] == 2
-    assert_pictures(here / "run" / "evaluation", FIGURES)
+    assert all((here / "run" / "evaluation" / name).exists() for name in FIGURES)
     code, out, _ = command_line("discover", "--resume", "run")
     assert code == 0
     assert evaluation(here / "run")["epoch"] == 4

@@ -1,6 +1,7 @@
 """Did it learn: measures computed by hand, and verdicts of cases that are known."""
 
 import dataclasses
+import inspect
 import json
 
 import jax
@@ -12,7 +13,7 @@ from trained import trained
 from wanderlust import train
 from wanderlust.envs.spec import EnvSpec, Groups, Rollout
 from wanderlust.evaluation import verdict
-from wanderlust.evaluation.robustness import robustness
+from wanderlust.evaluation.robustness import make_pair_rollout, robustness
 from wanderlust.evaluation.verdict import decided, floor_of, judge_seed, level, told_apart, words
 from wanderlust.registry import WORLDS
 from wanderlust.train.dead import DeadRunWatch
@@ -153,6 +154,7 @@ def test_robust_is_who_goes_the_same_way_from_elsewhere_and_after_another(within
         return jax.numpy.where(near, way, -way)
 
     monkeypatch.setattr("wanderlust.train.probe.command_actions", obey)
+    monkeypatch.setattr("wanderlust.evaluation.robustness.make_pair_rollout", inspect.unwrap(make_pair_rollout))
     z = np.asarray(train.sample_skills(parts, jax.random.split(jax.random.key(0), 1), 40))
     way = z / np.linalg.norm(z, axis=-1, keepdims=True)
     obs = np.arange(11)[None, :, None, None] * way[:, None]

@@ -21,7 +21,7 @@ from wanderlust.runs.files import ArrayFile
 from wanderlust.runs.run import Run
 from wanderlust.sweeps.tables import amount
 from wanderlust.train import loop
-from wanderlust_experiments import coverage
+from wanderlust_experiments import coverage, trajectories
 
 TINY = ("method.hidden=[8]", "sac.hidden=[8]", "schedule.worlds=4", "schedule.sac_batch=16", "log_every=2")
 CHANGES = (*TINY, "schedule.method_batch=16", "checkpoint_every=2")
@@ -301,9 +301,9 @@ def test_the_panels_show_the_first_seed_of_every_row(done, monkeypatch):
     folder, result, _, _ = done
     shown = []
     monkeypatch.setattr(
-        coverage, "show_paths", lambda axes, position, colours, places: shown.append((position, colours))
+        trajectories, "show_paths", lambda axes, position, colours, places: shown.append((position, colours))
     )
-    assert coverage.trajectories(result, result["rows"], folder / "work/point_2d").png.startswith(b"\x89PNG")
+    assert trajectories.trajectories(result, result["rows"], folder / "work/point_2d").png.startswith(b"\x89PNG")
     assert [np.array_equal(got, positions(folder, name)[0]) for (got, _), name in zip(shown, ROWS, strict=True)] == [
         True
     ] * 3

@@ -1,6 +1,7 @@
 """Goal tasks over the skills of runs of Fetch, made tiny: from pruned runs, row by row, each seed by itself."""
 
 import dataclasses
+import functools
 import json
 import shutil
 
@@ -14,6 +15,7 @@ from trained import tree
 from wanderlust import train
 from wanderlust.downstream import solve as solving
 from wanderlust.downstream import training
+from wanderlust.downstream.controllers.zero_shot import skill_speed
 from wanderlust.downstream.settings import get_setting
 from wanderlust.envs.worlds.fetch import FetchConfig
 from wanderlust.errors import UserError
@@ -76,6 +78,7 @@ def quick():
         patch.setattr(grid, "EPISODES", EPISODES)
         patch.setattr(fetch_goals, "get_setting", tiny)
         patch.setattr("wanderlust.downstream.training.get_setting", tiny)
+        patch.setattr(solving, "skill_speed", functools.partial(skill_speed, episodes=2))
         yield
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from helpers import one_seed_rollout
+from helpers import one_seed_rollout, optimised
 from wanderlust import train
 from wanderlust.config import MethodConfig, SkillConfig
 from wanderlust.methods.base import Method
@@ -83,9 +83,10 @@ def stretch(request):
 
     advance, state = FusedDriver(parts), train.init(parts)
     seen = [worst(state.learner.method)]
-    for _ in range(5):
-        state, _ = advance(state, 50)
-        seen.append(worst(state.learner.method))
+    with optimised():
+        for _ in range(5):
+            state, _ = advance(state, 50)
+            seen.append(worst(state.learner.method))
     return request.param, np.array(seen)
 
 
@@ -117,7 +118,9 @@ def directions(request):
     parts = train.assemble(small(SkillConfig("discrete", COUNT), start_range=0.0, seeds=SEEDS))
     skills = request.param(COUNT)
     parts = dataclasses.replace(parts, skills=skills, method=Lsd(parts.config.method, skills))
-    state, _ = FusedDriver(parts)(train.init(parts), 150)
+    begun = train.init(parts)
+    with optimised():
+        state, _ = FusedDriver(parts)(begun, 150)
 
     @jax.jit
     @jax.vmap

@@ -375,7 +375,7 @@ def test_where_no_task_has_goals_it_advises_nothing_towards_them():
 
     assert advised("ant", "dads") == "downstream 'a run' --task ant-goal --controller mppi"
     assert advised("half-cheetah", "dads") is None
-    assert advised("half-cheetah", "lsd") == "reach 'a run' --goal 12 --goal -5"
+    assert advised("half-cheetah", "lsd") == "reach 'a run' --goal 12 --goal 24"
     assert advised("ant", "ibol") is None
 
 

@@ -11,7 +11,7 @@ import pytest
 from trained import copy_of, trained, tree
 from wanderlust import cli
 from wanderlust.evaluation.verdict import words
-from wanderlust.report import html
+from wanderlust.report import document, html
 from wanderlust.report.comparison import read_record
 from wanderlust.report.document import Reported, draw_all, duration, report, verdict_of
 from wanderlust.runs.files import write_json
@@ -103,7 +103,7 @@ def test_the_page_is_the_same_when_it_is_written_again(run):
     assert pages[0] == pages[1]
 
 
-def test_what_files_say_is_shown_as_text(run):
+def test_what_files_say_is_shown_as_text(run, monkeypatch):
     """In the configuration, the provenance, the evaluation, the results of a task, and the run's own name."""
     config = json.loads((run.path / "config.json").read_text())
     write_json(run.path / "config.json", {**config, "recipe": EVIL})
@@ -122,6 +122,7 @@ def test_what_files_say_is_shown_as_text(run):
         assert "<b>run" not in text
         assert page.text.count(EVIL) >= 6
         assert page.text.count("<b>run&amp") >= 1
+        monkeypatch.setattr(document, "draw_all", lambda *_: {})  # they are drawn once
 
 
 def test_the_verdict_of_the_evaluation_is_on_the_page(run, capsys):
@@ -157,6 +158,7 @@ def test_an_evaluation_without_a_verdict_is_put_into_words(run):
 
 
 def test_films_go_into_the_page_but_large_ones(run, monkeypatch):
+    monkeypatch.setattr(document, "draw_all", lambda *_: {})
     (run.path / "video").mkdir()
     (run.path / "video" / "skills.gif").write_bytes(b"GIF89a")
     assert base64.b64encode(b"GIF89a").decode() in page_of(run)

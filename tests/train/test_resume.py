@@ -104,28 +104,19 @@ def stopped(how: signal.Signals, rows: int, folder: Path, *args: str | Path) -> 
     return process.returncode, out, err
 
 
-def test_killed_at_any_moment_and_resumed(tmp_path, uninterrupted):
+def test_killed_at_any_moment_then_interrupted_and_resumed(tmp_path, uninterrupted):
     (tmp_path / "config.json").write_text(to_json(LONG))
     first = random.randint(1, 20)
     second = first + random.randint(5, 20)
-    print(f"killed after {first} and after {second} rows")
+    print(f"killed after {first} rows and interrupted after {second}")
     assert stopped(signal.SIGKILL, first, tmp_path, "--config", "config.json", "--out", "run")[0] == -signal.SIGKILL
     run = Run.open(tmp_path / "run")
     assert not run.checkpoints() or max(run.checkpoints()) < LONG.schedule.epochs
-    assert stopped(signal.SIGKILL, second, tmp_path, "--resume", "run")[0] == -signal.SIGKILL
-    assert max(run.checkpoints()) < LONG.schedule.epochs
-    assert_same_end(uninterrupted, finished(loop.resume(run.path)))
-    # so that the evaluation is of the same learner, too
-    a, b = (ArrayFile(r.evaluation / "rollouts.safetensors") for r in (uninterrupted, run))
-    assert np.array_equal(a.read("position"), b.read("position"))
 
-
-def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, uninterrupted):
-    (tmp_path / "config.json").write_text(to_json(LONG))
-    code, out, err = stopped(signal.SIGINT, 3, tmp_path, "--config", "config.json", "--out", "run")
+    # Ctrl-C saves, and says how to go on
+    code, out, err = stopped(signal.SIGINT, second, tmp_path, "--resume", "run")
     assert code == 130, err
     assert "Traceback" not in out + err
-    run = Run.open(tmp_path / "run")
     epoch = max(run.checkpoints())
     assert 0 < epoch < LONG.schedule.epochs
     assert epoch % LONG.log_every == 0
@@ -133,6 +124,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, uninterrupted):
     assert out.endswith("wanderlust discover --resume run\n")
     assert run.metrics()[-1]["epoch"] == epoch
     assert_same_end(uninterrupted, finished(loop.resume(run.path)))
+    # so that the evaluation is of the same learner, too
+    a, b = (ArrayFile(r.evaluation / "rollouts.safetensors") for r in (uninterrupted, run))
+    assert np.array_equal(a.read("position"), b.read("position"))
 
 
 # --- beginning with what another run has learned ---------------------------------------------------------------------

@@ -10,7 +10,7 @@ RUN/downstream/TASK-CONTROLLER/
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +224,14 @@ def _rolled_out(
     film: bool = False,
 ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     """[seeds, episodes] What was earned; and of the first episodes, [time, seeds, episodes, ...], where bodies were."""
+    keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(s), 2))(jnp.array(seeds))
+    earned, position, entries, physics = make_measure(setup, policy, episodes, film)(skilled, keys)
+    path = {"position": position, "entries": entries} | ({"physics": physics} if film else {})
+    return np.asarray(earned, np.float64), {name: np.asarray(x) for name, x in path.items()}
+
+
+def make_measure(setup: TaskSetup, policy: HighLevelPolicy, episodes: int, film: bool) -> Callable[..., Any]:
+    """Returns of so many episodes per seed; and of the first ones what was seen, and the states if it is filmed."""
     rollout = make_option_rollout(setup, policy, paths=True, states=SHOWN if film else 0)
     where = list(setup.world.spec.groups["position"])
     obs_dim = setup.world.spec.obs_dim
@@ -236,10 +244,7 @@ def _rolled_out(
         physics = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), decisions.physics)
         return returns(decisions), seen[..., np.array(where)], seen[..., obs_dim:], physics
 
-    keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(s), 2))(jnp.array(seeds))
-    earned, position, entries, physics = (jax.jit(measure) if setup.engine.compiles else measure)(skilled, keys)
-    path = {"position": position, "entries": entries} | ({"physics": physics} if film else {})
-    return np.asarray(earned, np.float64), {name: np.asarray(x) for name, x in path.items()}
+    return jax.jit(measure) if setup.engine.compiles else measure
 
 
 def _summary(earned: np.ndarray[Any, Any]) -> dict[str, Any]:

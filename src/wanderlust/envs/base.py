@@ -37,6 +37,9 @@ class World(Protocol):
     @property
     def spec(self) -> EnvSpec: ...
 
+    def __hash__(self) -> int:
+        """Equal worlds step alike: what was computed or compiled for one serves the other."""
+
     def initial(self, key: Key[Array, ""]) -> WorldState:
         """Draw the state an episode starts from."""
 

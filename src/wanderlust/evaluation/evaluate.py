@@ -5,6 +5,7 @@ a zoo entry, which is only read, under runs/.
 """
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -49,7 +50,7 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
     parts.engine.check()
     by_chance = random_episodes(parts.world, parts.engine, episodes, range(seed, seed + RANDOM_DRAWS))
     random = by_chance.obs[0]
-    phi = jax.jit(jax.vmap(partial(represent, parts)))
+    phi = make_phi(parts)
     ends = np.broadcast_to(random[-1], mode.obs[:, -1].shape)
     phi_first, phi_last, phi_random = (np.asarray(phi(learned, x)) for x in (mode.obs[:, 0], mode.obs[:, -1], ends))
     codes = np.asarray(jax.vmap(jax.vmap(parts.skills.code))(jnp.asarray(mode.skill)))
@@ -97,6 +98,11 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
     write_arrays(run.evaluation / "rollouts.safetensors", arrays, {"skills": run.config.skills.kind})
     write_json(run.evaluation / "evaluation.json", result)
     return result
+
+
+def make_phi(parts: train.Setup) -> Callable[..., Any]:
+    """phi of observations of all seeds, compiled on first use."""
+    return jax.jit(jax.vmap(partial(represent, parts)))
 
 
 def _verdict(parts: train.Setup, mode: Rollout, by_chance: Rollout, aligned: list[float], moved: Any) -> dict[str, Any]:

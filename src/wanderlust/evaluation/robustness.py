@@ -12,7 +12,7 @@ from wanderlust import train
 from wanderlust.config import EnvConfig
 from wanderlust.envs import World, make_world
 from wanderlust.envs.spec import Rollout
-from wanderlust.train.probe import make_episodes, over_seeds
+from wanderlust.train.probe import SkillRollout, make_episodes, over_seeds
 
 EPISODES = 64
 """Pairs of skills that are tried of each seed."""
@@ -32,7 +32,7 @@ def robustness(parts: train.Setup, policy: Any, mode: Rollout, keys: Key[Array, 
     count = min(EPISODES, mode.skill.shape[1])
     if parts.method.high_level is not None or count < 2 or length < 2:
         return nothing
-    half, size = length // 2, parts.skills.size
+    half = length // 2
     went = spec.place(np.asarray(mode.obs)[:, [0, half], :count])  # [seeds, 2, episodes, place]
     usual = went[:, 1] - went[:, 0]
     reach = float(np.linalg.norm(usual, axis=-1).mean())
@@ -41,17 +41,9 @@ def robustness(parts: train.Setup, policy: Any, mode: Rollout, keys: Key[Array, 
     shift = float(f"{max(reach, spec.bin):.2g}")
     world = _shifted(parts.world, shift)
 
-    def act(policy: Any, obs: Array, skills: Array, key: Key[Array, ""]) -> Array:
-        return train.actions(parts, policy, obs, skills[:, :size])
-
-    def swap(policy: Any, obs: Array, skills: Array, key: Key[Array, ""]) -> Array:
-        return jnp.concatenate([skills[:, size:], skills[:, :size]], axis=1)
-
-    # every `half` steps the two skills of an episode change places, also before the first step
     skill = jnp.asarray(mode.skill)[:, :count]
     pairs = jnp.concatenate([jnp.roll(skill, 1, axis=1), skill], axis=-1)
-    episodes = make_episodes(world, parts.engine, act, 2 * half, swap, half)
-    played: Rollout = jax.device_get(over_seeds(parts.engine, episodes)(policy, pairs, keys))
+    played: Rollout = jax.device_get(make_pair_rollout(parts, world)(policy, pairs, keys))
     parts.engine.check()
     place = spec.place(np.asarray(played.obs))
     first, second = place[:, half] - place[:, 0], place[:, -1] - place[:, half]
@@ -61,6 +53,19 @@ def robustness(parts: train.Setup, policy: Any, mode: Rollout, keys: Key[Array, 
         "changed": _cosine(second, before, spec.bin),
         "shift": shift if world is not parts.world else None,
     }
+
+
+def make_pair_rollout(parts: train.Setup, world: World) -> SkillRollout:
+    """Episodes of two skills each, compiled on first use: they change places before the first step and half-way."""
+    half, size = world.spec.episode_length // 2, parts.skills.size
+
+    def act(policy: Any, obs: Array, skills: Array, key: Key[Array, ""]) -> Array:
+        return train.actions(parts, policy, obs, skills[:, :size])
+
+    def swap(policy: Any, obs: Array, skills: Array, key: Key[Array, ""]) -> Array:
+        return jnp.concatenate([skills[:, size:], skills[:, :size]], axis=1)
+
+    return over_seeds(parts.engine, make_episodes(world, parts.engine, act, 2 * half, swap, half))
 
 
 def _cosine(moved: NDArray[Any], usual: NDArray[Any], side: float) -> float | None:

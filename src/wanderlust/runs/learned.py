@@ -1,5 +1,6 @@
 """What learning leaves behind for use: a policy and the method's state, without critics, replay and environments."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,8 +28,12 @@ class Learned(NamedTuple):
 def load_learner(run: Run, parts: train.Setup) -> tuple[int, Learned]:
     """The epoch it is from, and what all seeds have learned by then, with their seed axis."""
     epoch, stored = load_stored(run, parts)
-    restore = jax.jit(partial(restored, parts))  # as single operations, a network's norms take seconds to compile
-    return epoch, jax.tree.map(lambda *x: jnp.concatenate(x), *map(restore, stored))
+    return epoch, jax.tree.map(lambda *x: jnp.concatenate(x), *map(make_restore(parts), stored))
+
+
+def make_restore(parts: train.Setup) -> Callable[[dict[str, Any]], Learned]:
+    """`restored` as one program: as single operations, a network's norms take seconds to compile."""
+    return jax.jit(partial(restored, parts))
 
 
 def load_stored(run: Run, parts: train.Setup) -> tuple[int, list[dict[str, Any]]]:

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,29 @@ MOST_NUMBERS = 2**26
 MOST_SPREAD = 10_000
 
 
+class Compiled(NamedTuple):
+    """What skills compute, compiled on first use; learned arrays are arguments."""
+
+    act: Callable[..., Any]
+    decide: Callable[..., Any]
+    follow: Callable[..., Any]
+    phi: Callable[..., Any]
+    towards: Callable[..., Any]
+    nearest: Callable[..., Any]
+
+
+def compiled(parts: train.Setup) -> Compiled:
+    """The programs of skills that are made of these parts."""
+    return Compiled(
+        act=jax.jit(partial(train.actions, parts)),
+        decide=jax.jit(partial(train.set_subgoals, parts)),
+        follow=jax.jit(partial(train.command_actions, parts)),
+        phi=jax.jit(partial(represent, parts)),
+        towards=jax.jit(partial(choose_skill, parts)),
+        nearest=jax.jit(jax.vmap(parts.skills.nearest)),
+    )
+
+
 class Skills:
     """The skills of one seed of a run, or of a zoo entry.
 
@@ -38,12 +61,7 @@ class Skills:
         refuse_fork()
         self._parts = parts
         self._learned = learned
-        self._act, self._decide, self._follow = (
-            jax.jit(partial(function, parts)) for function in (train.actions, train.set_subgoals, train.command_actions)
-        )
-        self._phi = jax.jit(partial(represent, parts))
-        self._towards = jax.jit(partial(choose_skill, parts))
-        self._nearest = jax.jit(jax.vmap(parts.skills.nearest))
+        self._compiled = compiled(parts)
 
     def __getstate__(self) -> dict[str, Any]:
         """For processes that are handed skills: the configuration, and what was learned."""
@@ -89,7 +107,7 @@ class Skills:
 
     def nearest(self, z: ArrayLike) -> NDArray[np.float32]:
         """The skills nearest to any vectors `z`: of length 1 where all skills are, one-hot rows for discrete ones."""
-        return self._each(self._nearest, z, self.skill_dim, "z")
+        return self._each(self._compiled.nearest, z, self.skill_dim, "z")
 
     def act(self, obs: ArrayLike, z: ArrayLike, seed: int | None = None) -> NDArray[np.float32]:
         """The action in [-1, 1] that skill `z` takes at `obs`: its mode, or a sample if a seed is given.
@@ -97,7 +115,7 @@ class Skills:
         A high-level policy sets a new subgoal at every call; to keep it, use `decide` and `follow`.
         """
         key = None if seed is None else jax.random.key(_seed(seed))
-        return self._each(lambda obs: self._act(self._learned.policy, obs, self._skill(z, len(obs)), key), obs)
+        return self._each(lambda obs: self._compiled.act(self._learned.policy, obs, self._skill(z, len(obs)), key), obs)
 
     @property
     def decides_every(self) -> int:
@@ -108,16 +126,18 @@ class Skills:
         """The command of skill `z` from `obs` on: the skill, and the subgoal that a high-level policy sets here."""
         if not self.decides_every:
             return self._each(lambda obs: self._skill(z, len(obs)).copy(), obs)
-        return self._each(lambda obs: self._decide(self._learned.policy, obs, self._skill(z, len(obs))), obs)
+        return self._each(lambda obs: self._compiled.decide(self._learned.policy, obs, self._skill(z, len(obs))), obs)
 
     def follow(self, obs: ArrayLike, command: ArrayLike) -> NDArray[np.float32]:
         """The mode action at `obs` under a command that was decided there or some steps earlier."""
         policy, size = self._learned.policy, self._parts.command_size
-        return self._each(lambda obs: self._follow(policy, obs, _rows(command, size, len(obs), "command")), obs)
+        return self._each(
+            lambda obs: self._compiled.follow(policy, obs, _rows(command, size, len(obs), "command")), obs
+        )
 
     def phi(self, obs: ArrayLike) -> NDArray[np.float32]:
         """Where an observation lies on the learned map."""
-        return self._each(partial(self._phi, self._learned), obs)
+        return self._each(partial(self._compiled.phi, self._learned), obs)
 
     def towards(self, obs: ArrayLike, goal: ArrayLike) -> NDArray[np.float32]:
         """The skill that leads from `obs` to `goal`, a position (its entries are `spec.groups["position"]`).
@@ -128,7 +148,8 @@ class Skills:
         sizes = [len(self.spec.groups[name]) for name in (self.spec.focus, "position") if name]
         shape = _shape_of(goal) or ()
         size = next((size for size in sizes if shape[-1:] == (size,)), sizes[-1])
-        return self._each(lambda obs: self._towards(self._learned, obs, _rows(goal, size, len(obs), "goal")), obs)
+        towards = partial(self._compiled.towards, self._learned)
+        return self._each(lambda obs: towards(obs, _rows(goal, size, len(obs), "goal")), obs)
 
     def _each(
         self, function: Callable[[NDArray[np.float32]], Any], x: ArrayLike, size: int | None = None, name: str = "obs"

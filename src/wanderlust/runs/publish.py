@@ -157,19 +157,26 @@ def _make_deviation(
     skill = jax.vmap(parts.skills.sample)(jax.random.split(jax.random.key(0), PROBES))
     length = jnp.linalg.norm(parts.view.for_method(there) - parts.view.for_method(here), axis=1)
 
-    @jax.jit
-    def probe(weights: dict[str, Any]) -> tuple[Array, Array]:
-        learned = of_seed(restored(parts, jax.tree.map(lambda x: x.astype(jnp.float32), weights)), 0)
-        after, before = (represent(parts, learned, x) for x in (there, here))
-        return train.actions(parts, learned.policy, here, skill), after - before
-
-    action, step = probe(weights)
+    probe = make_weights_probe(parts)
+    action, step = probe(weights, here, there, skill)
 
     def deviation(stored: dict[str, Any]) -> Deviation:
-        other_action, other_step = probe(stored)
+        other_action, other_step = probe(stored, here, there, skill)
         return Deviation(
             action=float(jnp.max(jnp.abs(other_action - action))),
             step=float(jnp.max(jnp.linalg.norm(other_step - step, axis=1) / length)),
         )
 
     return deviation
+
+
+def make_weights_probe(parts: train.Setup) -> Callable[..., tuple[Array, Array]]:
+    """What stored weights do in some states, and how far phi moves from there; compiled on first use."""
+
+    @jax.jit
+    def probe(weights: dict[str, Any], here: Array, there: Array, skill: Array) -> tuple[Array, Array]:
+        learned = of_seed(restored(parts, jax.tree.map(lambda x: x.astype(jnp.float32), weights)), 0)
+        after, before = (represent(parts, learned, x) for x in (there, here))
+        return train.actions(parts, learned.policy, here, skill), after - before
+
+    return probe

@@ -149,14 +149,17 @@ def make_probe(parts: Setup, episodes: int) -> Callable[[Any], Rollout]:
 
 def random_episodes(world: World, engine: Engine, episodes: int, seeds: Sequence[int], largest: float = 1.0) -> Rollout:
     """Whole episodes of uniform actions from where an evaluation starts them; arrays lead with the seed axis."""
-    world, spec = world.from_origin(), world.spec
-
-    def act(_: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
-        return jax.random.uniform(key, (len(obs), spec.action_dim), jnp.float32, -largest, largest)
-
-    episodes_of = make_episodes(world, engine, act, spec.episode_length)
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-    rollouts = over_seeds(engine, episodes_of)((), jnp.zeros((len(seeds), episodes, 1)), keys)
-    rollout: Rollout = jax.device_get(rollouts)
+    play = make_random_rollout(world, engine, largest)
+    rollout: Rollout = jax.device_get(play((), jnp.zeros((len(seeds), episodes, 1)), keys))
     engine.check()
     return rollout
+
+
+def make_random_rollout(world: World, engine: Engine, largest: float) -> SkillRollout:
+    """Whole episodes of uniform actions within [-largest, largest], compiled on first use."""
+
+    def act(_: Any, obs: Array, skill: Array, key: Key[Array, ""]) -> Array:
+        return jax.random.uniform(key, (len(obs), world.spec.action_dim), jnp.float32, -largest, largest)
+
+    return over_seeds(engine, make_episodes(world.from_origin(), engine, act, world.spec.episode_length))

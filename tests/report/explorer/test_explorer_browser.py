@@ -41,10 +41,13 @@ def middle_of(explorer):
     return explorer.scene.offset.copy()
 
 
-def moved_along(simulation, direction, metres):
-    """Wait until the body has gone so far in a direction."""
+def moved_along(explorer, direction, metres):
+    """Wait until the body has gone so far in a direction, at three times real time."""
+    simulation = explorer.simulation
     start = simulation.place[:2].copy()
+    explorer.loop.speed = 3.0
     until(lambda: (simulation.place[:2] - start) @ direction > metres, f"a way of {metres} m along {direction}")
+    explorer.loop.speed = 1.0
 
 
 def test_a_person_drives_the_body(explorer):
@@ -69,7 +72,7 @@ def test_a_person_drives_the_body(explorer):
             until(lambda: not simulation.goals, "a skill in place of the goal")
             turn = explorer.scene.disc._turn
             until(lambda z=turn.T @ wanted: simulation.skill @ z > 0.9 * np.linalg.norm(simulation.skill), "the skill")
-            moved_along(simulation, wanted, 4.0)
+            moved_along(explorer, wanted, 4.0)
 
         # clicks on the floor are goals, one after the other
         page.get_by_role("button", name="Pause").click()

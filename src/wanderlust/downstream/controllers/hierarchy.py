@@ -61,6 +61,7 @@ Epoch = Callable[[ControllerTraining, Learned], tuple[ControllerTraining, Metric
 """Trains for an epoch; the metrics of each seed."""
 
 
+@partial(jax.jit, static_argnums=0)
 def start_training(learner: ControllerLearner, seeds: Array) -> ControllerTraining:
     """Before the first epoch. A seed's state depends on that seed alone."""
 
@@ -69,7 +70,7 @@ def start_training(learner: ControllerLearner, seeds: Array) -> ControllerTraini
         statistics = unit_moments(learner.algorithm.obs_dim)
         return ControllerTraining(learner.algorithm.init(own), statistics, learner.memory(), key)
 
-    return jax.jit(jax.vmap(one))(seeds)
+    return jax.vmap(one)(seeds)
 
 
 def controllers(learner: ControllerLearner, training: ControllerTraining) -> Controller:

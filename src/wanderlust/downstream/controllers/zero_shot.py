@@ -4,6 +4,7 @@ LSD and METRA go by the direction from phi(s) to phi(g), at the length that skil
 discriminator which skill it expects at the goal. What each does is `towards` of its file under `methods/`.
 """
 
+import functools
 from typing import Any
 
 import jax
@@ -37,11 +38,17 @@ def within_reach(task: GoalTask, world: World, speed: float, draws: int = 100_00
     `distance` is speed x time + radius, `share` that of the goals, as they are drawn, which are no farther away, and
     `bound` what an episode would earn that reaches exactly these.
     """
+    distance = speed * task.slot + task.radius
+    share = float(np.mean(_distances(task, world, draws) <= distance))
+    return {"speed": speed, "distance": distance, "share": share, "bound": share * task.goals * task.reward}
+
+
+@functools.lru_cache(maxsize=2)
+def _distances(task: GoalTask, world: World, draws: int) -> Float[np.ndarray, " draws"]:
+    """How far away goals are, as they are drawn."""
     keys = jax.random.split(jax.random.key(0), draws)
     away = np.asarray(jax.jit(jax.vmap(lambda key: task.away(world, key)))(keys))
-    distance = speed * task.slot + task.radius
-    share = float(np.mean(np.linalg.norm(away, axis=1) <= distance))
-    return {"speed": speed, "distance": distance, "share": share, "bound": share * task.goals * task.reward}
+    return np.linalg.norm(away, axis=1)
 
 
 def skill_speed(

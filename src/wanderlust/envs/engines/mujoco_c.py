@@ -37,6 +37,15 @@ class CEngine(Engine):
         ignore_warnings()
         self._mine = threading.local()
 
+    def __eq__(self, other: object) -> bool:
+        """They step alike: what was compiled around one does for the other."""
+        if not isinstance(other, CEngine) or type(other) is not type(self):
+            return False
+        return (other._world, other.threads) == (self._world, self.threads)
+
+    def __hash__(self) -> int:
+        return hash((self._world, self.threads))
+
     def _buffers(self, worlds: int) -> "_Buffers":
         """The pool, scratch space and buffers of the calling thread: two callers must not share them."""
         mine = self._mine

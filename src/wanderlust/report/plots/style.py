@@ -16,6 +16,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
@@ -329,7 +330,7 @@ def svg_of(figure: Figure) -> bytes:
 
 def _lay_out(figure: Figure) -> None:
     """Lay a figure out once, and round where things are: the solver's last digits are not the same every time."""
-    if figure.get_layout_engine() is None:
+    if not isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):  # it was laid out for its other form
         return
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
