@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,12 +21,14 @@ from wanderlust.config import (
 )
 from wanderlust.envs import World, devices, make_engine, make_world
 from wanderlust.envs.statistics import Statistics, random_statistics
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, require
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.gym.statistics import gym_statistics
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
 from wanderlust.registry import WORLDS
 from wanderlust.report.plots import draw_run
+from wanderlust.report.progress import waiting
+from wanderlust.report.sinks import Listeners
 from wanderlust.runs.run import Run, read_config
 from wanderlust.train import loop, stages
 from wanderlust.train.loop import resume as open_to_resume
@@ -113,12 +116,14 @@ def discover(
     seeds: int = 1,
     recipe: str = DEFAULT,
     engine: EngineName | None = None,
-    changes: tuple[str, ...] = (),
+    changes: Mapping[str, Any] | Sequence[str] = (),
     out: Path | str | None = None,
     begin_with: Path | str | None = None,
     resume: Path | str | None = None,
     budget_seconds: float | None = None,
     budget_steps: int | None = None,
+    log: Sequence[str] = (),
+    on_metrics: Callable[[Mapping[str, Any]], None] | None = None,
     quiet: bool = False,
 ) -> Run:
     """Discover skills without a reward, evaluate and draw them; the same as ``wanderlust discover``.
@@ -137,18 +142,23 @@ def discover(
         recipe: ``"laptop"``, ``"fast"`` (a GPU) or ``"paper"``.
         engine: what steps the environments: ``"c"`` (MuJoCo on CPU cores), ``"warp"`` (MuJoCo on a GPU), ``"auto"`` for
             the better one that is there; by default the recipe's.
-        changes: single numbers to change, e.g. ``("sac.discount=0.995",)``.
+        changes: single numbers to change, e.g. ``{"sac.discount": 0.995}``.
         out: folder of the run; by default one under ``runs/``.
         begin_with: folder of a run whose networks the new one begins with; its numbers may be others.
         resume: folder of a run to go on with, instead of starting one.
         budget_seconds: stop after about this long.
         budget_steps: environment steps per seed, rounded up to whole epochs.
+        log: where the rows of ``metrics.jsonl`` go, too: ``"tensorboard"``, ``"wandb"`` or ``"trackio"``, extras of
+            these names.
+        on_metrics: a function that is called with every such row, a dictionary.
         quiet: show no progress.
 
     Returns:
         The run: its folder is ``run.path``, and ``wanderlust.load(run)`` gives its skills.
     """
     check_budget(budget_seconds)
+    listeners = Listeners((log,) if isinstance(log, str) else tuple(log), on_metrics)
+    listeners.check()
     if resume is not None and begin_with is not None:
         raise UserError("resume and begin_with exclude each other: go on with a run, or begin a new one")
     if resume is not None:
@@ -162,19 +172,37 @@ def discover(
             seed,
             seeds,
             recipe,
-            set=changes if focus is None else (*changes, f"env.focus={json.dumps(focus)}"),
+            set=_listed(changes) if focus is None else (*_listed(changes), f"env.focus={json.dumps(focus)}"),
             budget_steps=budget_steps,
             engine=engine,
             bonus=bonus,
         )
         run = start_run(config, out, begin_with)
-    outcome = train(run, budget_seconds, quiet)
+    _train_and_measure(run, budget_seconds, quiet, listeners)
+    return run
+
+
+def _train_and_measure(run: Run, budget_seconds: float | None, quiet: bool, listeners: Listeners) -> None:
+    """Train, evaluate and draw; `KeyboardInterrupt` if somebody stopped it."""
+    outcome = train(run, budget_seconds, quiet, listeners)
     if outcome.reason == "interrupted":
         where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
         raise KeyboardInterrupt(f"stopped at {where}; go on with resume={str(run.path)!r}")
-    evaluate(run, engine=run.config.engine)
-    draw_run(run.path)
-    return run
+    with waiting("measuring 200 random skills of each seed, and compiling that", quiet):
+        evaluate(run, engine=run.config.engine)
+    with waiting("drawing figures", quiet):
+        draw_run(run.path)
+
+
+def _listed(changes: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
+    """Changes as the command line has them."""
+    if not isinstance(changes, Mapping):
+        require(not isinstance(changes, str), f"changes are {changes!r}; give a dictionary, {{'sac.discount': 0.995}}")
+        return tuple(changes)
+    try:
+        return tuple(f"{name}={json.dumps(value)}" for name, value in changes.items())
+    except TypeError:
+        raise UserError(f"changes are {changes!r}; their values must be numbers, texts, lists or None") from None
 
 
 def normalise(

@@ -16,6 +16,7 @@ from wanderlust.cli.reports import EXIT_BROKEN, OnRun, refuse, report_drive, rep
 from wanderlust.cli.studies import ITEMS
 from wanderlust.config import EngineName, flat, require_at_least
 from wanderlust.errors import UserError
+from wanderlust.report.sinks import Listeners
 from wanderlust.runs.entries import check_source
 
 
@@ -68,6 +69,8 @@ class Discover:
     """Stop after about this many seconds, with checkpoint and evaluation."""
     budget_steps: Annotated[int | None, arg(metavar="N")] = None
     """Train for this many environment steps per seed (rounded up to whole epochs)."""
+    log: Annotated[tuple[Literal["tensorboard", "wandb", "trackio"], ...], UseAppendAction] = ()
+    """Send the rows of metrics.jsonl there, too (extras of these names); may be repeated."""
     changes: dict[str, Any] = dataclasses.field(default_factory=dict)
     """The flags made from the configuration (`flags.py`)."""
 
@@ -76,16 +79,18 @@ class Discover:
         plain = [field for field in dataclasses.fields(self) if field.name != "changes"]
         given = [*(field.name for field in plain if getattr(self, field.name) != field.default), *typed]
         check_budget(self.budget_seconds)
+        listeners = Listeners(self.log)
+        listeners.check()
         if self.config is not None:
             decided = {"env", "method", "bonus", "skills", "discrete", "recipe"}
             refuse([name for name in given if name in decided], "--config decides what is learned and how")
         if self.resume is not None:
-            allowed = {"resume", "budget_seconds", "engine"}
+            allowed = {"resume", "budget_seconds", "log", "engine"}
             refuse([name for name in given if name not in allowed], "--resume continues a run as it was configured")
             check_source(self.resume)
             run = import_api().open_to_resume(self.resume, self.changes.get("engine"))
         else:
-            elsewhere = ("out", "begin_with", "resume", "budget_seconds", "set", "focus")
+            elsewhere = ("out", "begin_with", "resume", "budget_seconds", "log", "set", "focus")
             options = {field.name: getattr(self, field.name) for field in plain if field.name not in elsewhere}
             typed |= {} if self.focus is None else {"env.focus": self.focus}
             changes = (*self.set, *(f"{name}={json.dumps(value)}" for name, value in typed.items()))
@@ -94,7 +99,7 @@ class Discover:
                 check_source(self.begin_with)
             api = import_api()
             run = api.start_run(api.configure(**options, set=changes), self.out, self.begin_with)
-        return train_and_report(console, run, self.budget_seconds)
+        return train_and_report(console, run, self.budget_seconds, listeners)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
