@@ -4,6 +4,7 @@ import importlib
 import json
 import sqlite3
 import struct
+import time
 
 import pytest
 
@@ -53,7 +54,10 @@ def test_weights_and_biases_offline(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WANDB_MODE", "offline")
     folder = told("wandb", tmp_path)
     (file,) = folder.glob("wandb/offline-run-*/run-*.wandb")
-    assert b"coverage" in file.read_bytes()
+    until = time.monotonic() + 30  # a process of its own writes the file
+    while b"coverage" not in file.read_bytes():
+        assert time.monotonic() < until
+        time.sleep(0.05)
     assert capsys.readouterr().err == ""
 
 

@@ -64,7 +64,7 @@ def trackio(run: "Run") -> Iterator[Log]:
         yield lambda row: theirs.log({**scalars(row), "env_steps": row["env_steps"]}, step=row["env_steps"])
     finally:
         with contextlib.redirect_stdout(io.StringIO()):
-            theirs.finish()
+            tracker.finish()
 
 
 SINKS: dict[str, Callable[["Run"], contextlib.AbstractContextManager[Log]]] = {

@@ -111,7 +111,7 @@ def render(facts: Mapping[str, Any], goal: str, film: bool = False) -> str:
     rows = {
         "command": f"`{facts['command'] or 'unknown'}`"
         + (f", resumed {facts['resumed']} x" if facts["resumed"] else ""),
-        **({"began with": _in_words(facts["began_with"])} if facts["began_with"] else {}),
+        **({"began with": _in_words(facts["began_with"])} if facts.get("began_with") else {}),
         "commit": f"`{facts['commit']}`" if facts["commit"] else "unknown (an installed package)",
         "started": facts["time"] or "unknown",
         "machine": machine,
@@ -132,7 +132,7 @@ def render(facts: Mapping[str, Any], goal: str, film: bool = False) -> str:
         "",
         f"{facts['skills']} of `{facts['env']}`, discovered without a reward by `{facts['method']}` "
         f"(recipe `{facts['recipe']}`).",
-        *(["", facts["note"]] if facts["note"] else []),
+        *(["", facts["note"]] if facts.get("note") else []),
         "",
         *_pictures(facts, film),
         "",
