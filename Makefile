@@ -2,24 +2,26 @@
 # make explore    set up, then drive an Ant from the zoo in your browser; RUN=... for other skills, PORT=... for another port
 # make test    set up, then ruff, mypy, the tests, and sdist and wheel tried in an environment of their own
 # make test-sb3    set up .venv-sb3 with Stable-Baselines3 (and PyTorch), then the tests and the example that need it
+# make docs    build the documentation into build/site; warnings are errors
 # make test-cluster    set up .venv-cluster with Ray, then the tests that need it: a machine is lost in the middle of a sweep
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: setup demo explore test lint types tests chromium opengl wheel test-sb3 test-cluster clean
+.PHONY: setup demo explore test lint types tests chromium opengl wheel docs test-sb3 test-cluster clean
 
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: EXTRAS := dev
 $(VENV)-sb3/.ready: EXTRAS := dev,sb3
 $(VENV)-cluster/.ready: EXTRAS := dev,cluster
+$(VENV)-docs/.ready: EXTRAS := dev,docs
 PORT ?= 8080
 EGL := libegl1 libegl-mesa0 libgl1-mesa-dri
 
 # Some systems ship venv without ensurepip: then the pip that is there installs into the environment.
-$(VENV)/.ready $(VENV)-sb3/.ready $(VENV)-cluster/.ready: pyproject.toml
+$(VENV)/.ready $(VENV)-sb3/.ready $(VENV)-cluster/.ready $(VENV)-docs/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("needs Python 3.11 or newer, e.g. make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@echo "setting up $(@D) (half a minute to a few, the first time)"
 	@$(PYTHON) -m venv $(@D) >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip $(@D)
@@ -87,6 +89,10 @@ wheel: setup
 	  > "$$(build/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dependencies.pth"
 	@cd build && PATH="$$PWD/venv/bin:$$PATH" venv/bin/python ../tests/wheel_smoke.py
 
+docs: $(VENV)-docs/.ready
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
+
 test-sb3: $(VENV)-sb3/.ready
 	$(VENV)-sb3/bin/python -c 'import stable_baselines3'
 	$(VENV)-sb3/bin/python -m pytest -m sb3
@@ -97,4 +103,4 @@ test-cluster: $(VENV)-cluster/.ready
 	$(VENV)-cluster/bin/python -m pytest -m cluster
 
 clean:
-	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-cluster .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-cluster $(VENV)-docs .pytest_cache .mypy_cache .ruff_cache

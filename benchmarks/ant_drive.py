@@ -6,7 +6,8 @@ python benchmarks/ant_drive.py teachers  # how teachers drive that get up at oth
 python benchmarks/ant_drive.py distil    # teach one policy to drive and to get up
 python benchmarks/ant_drive.py finish    # an evaluated run of it, for `wanderlust publish`
 
-All in runs/ant-drive. `stand` and `distil` write how far they are, and go on from there. docs/downstream.md says what
+All in runs/ant-drive. `stand` and `distil` write how far they are, and go on from there.
+benchmarks/reports/2026-11-19_tasks_and_driving.md says what
 came of it.
 """
 
@@ -548,7 +549,8 @@ NOTE = (
     "begin with, and phi still is. Getting up was not discovered: a second policy learned it by SAC with a reward made "
     "by hand (the height of the body's own upward axis; calm and clear of the floor once upright), and this one policy "
     "was taught by imitation (DAgger) to drive as the first while upright, with its skill turned against the body's "
-    "sideways velocity, and to get up as the second while not. docs/downstream.md has the commands and what they gave."
+    "sideways velocity, and to get up as the second while not. "
+    "benchmarks/reports/2026-11-19_tasks_and_driving.md has the commands and what they gave."
 )
 
 

@@ -1,6 +1,7 @@
 """The explorer with a real browser: whether it keeps real time, what it costs, and what it looks like.
 
     python benchmarks/explorer.py measure            # writes explorer.json into benchmarks/results
+    python benchmarks/explorer.py first              # `make explore`, from the command to the page; into the same file
     python benchmarks/explorer.py picture            # writes docs/img/explorer.png
 
 Needs Chromium and Playwright. The browser renders in software, on the cores that the simulation runs on; on a computer
@@ -141,13 +142,45 @@ def measure_one(name: str, seconds: float) -> dict[str, Any]:
     return found
 
 
+def first_contact(out: Path) -> None:
+    """Seconds from `make explore`, after set-up, to the page with the body and the learned map; added to the file."""
+    port, began = free_port(), time.monotonic()
+    make = ["make", "explore", f"PORT={port}", *os.environ.get("WANDERLUST_MAKE", "").split()]
+    process = subprocess.Popen(make, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = next(line for line in process.stdout if "http://" in line)
+        address = time.monotonic() - began
+        with page_of(re.search(r"http://\S+", line).group(0), 1360, 850) as page:
+            frames(page, 1)
+            shown = time.monotonic() - began
+    finally:
+        process.terminate()  # make passes it on
+        process.wait(timeout=120)
+    facts = json.loads(out.read_text())
+    facts["first_contact"] = {
+        "command": "make explore",
+        "skills": re.search(r"zoo:\S+", line).group(0),
+        "seconds_until_address": round(address, 1),
+        "seconds_until_page_and_map": round(shown, 1),
+        "commit": commit(),
+        "load_average": [round(x, 1) for x in os.getloadavg()],
+    }
+    print(json.dumps(facts["first_contact"]))
+    out.write_text(json.dumps(facts, indent=2) + "\n")
+
+
+def commit() -> str:
+    """Of this tree."""
+    return subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+
+
 def measure(names: list[str], seconds: float, out: Path) -> None:
     """Measure several sets of skills, and write what was found."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     facts = {
         "command": f"python benchmarks/explorer.py measure {' '.join(names)} --seconds {seconds:g}",
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "commit": commit,
+        "commit": commit(),
         "versions": {name: version(name) for name in ("jax", "mujoco", "viser", "playwright")},
         "cpu_cores": os.cpu_count(),
         "note": "the browser renders in software on the same cores; cores_busy_before is the load of other programs",
@@ -178,15 +211,17 @@ def picture(name: str, out: Path) -> None:
 def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("measure", "picture"))
+    parser.add_argument("what", choices=("measure", "first", "picture"))
     parser.add_argument("skills", nargs="*", help="zoo entries or run folders")
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     if asked.what == "measure":
-        measure(asked.skills or ["zoo:ant-agile-10", "zoo:humanoid"], asked.seconds, asked.out or RESULT)
+        measure(asked.skills or ["zoo:ant-drive", "zoo:humanoid"], asked.seconds, asked.out or RESULT)
+    elif asked.what == "first":
+        first_contact(asked.out or RESULT)
     else:
-        picture((asked.skills or ["zoo:ant-agile-10"])[0], asked.out or PICTURE)
+        picture((asked.skills or ["zoo:ant-drive"])[0], asked.out or PICTURE)
 
 
 if __name__ == "__main__":

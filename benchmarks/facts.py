@@ -1,4 +1,6 @@
-"""Measure what docs/engines.md and docs/worlds.md say: how far engines are apart, and normalisers against the presets.
+"""How far engines are apart, and normalisers against the presets.
+
+The tables of docs/explanation/engines.md and docs/reference/worlds.md.
 
 python benchmarks/facts.py OUT.json
 

@@ -1,12 +1,16 @@
-"""Kill runs at random moments, resume them, and compare their ends with that of a run nobody touched, bit by bit.
+"""Kill work at random moments, go on with it, and compare its end with that of work nobody touched, bit by bit.
 
-python benchmarks/soak.py --kills 100 --seed 0                     PointEnv
-python benchmarks/soak.py --world ant --kills 50                   Ant on the engine c
-python benchmarks/soak.py --method edl --kills 50                  a method that learns in stages
+python benchmarks/soak.py point --kills 60 --seed 0                                   PointEnv, the driver fused
+python benchmarks/soak.py ant --kills 50 --out benchmarks/results/soak.json           adds what came of it to a file
+python benchmarks/soak.py edl ibol downstream sweep --kills 10                        ten kills of each
 
-Processes come from a server that has imported all there is, so that most of the time goes into training and not into
-starts. A kill is SIGKILL; one in three waits for a file that is being written and strikes then. Prints one JSON object:
-kills, of them inside a write, runs, seconds, and whether every end was the same; exit code 1 if one was not.
+`ant` is Ant on the engine c, `edl` and `ibol` learn in stages, `downstream` is a controller over skills, `sweep` two
+runs of a sweep. A kill is SIGKILL. Half of them strike at a random time, the others at a random call that writes:
+before it, or after half of a file is on the disk. Every piece of work is killed and gone on with until it is at its
+end.
+
+Processes are forked from one that has imported all there is and has computed nothing (multiprocessing's forkserver), so
+that most of the time goes into training. Prints one JSON object for each kind; exit code 1 if an end was not the same.
 """
 
 import argparse
@@ -14,127 +18,176 @@ import contextlib
 import dataclasses
 import json
 import multiprocessing
+import os
+import platform
 import random
+import shlex
+import signal
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wanderlust.config import RunConfig, with_changes
-from wanderlust.recipes import get_recipe, usual_skills
-from wanderlust.runs.files import ArrayFile
-from wanderlust.runs.run import Run
+from soak_work import KINDS
+
+from wanderlust.runs.files import write_json
+from wanderlust.runs.provenance import commit, processor
 
 CONTEXT = multiprocessing.get_context("forkserver")
+CALLS = ("fsync", "replace", "unlink", "rename", "truncate")
+"""Of `os`, by which files come to be; each is a place to be killed at."""
 
 
-def small(world: str, method: str) -> RunConfig:
-    """A run of some seconds whose checkpoints come often."""
-    config = get_recipe("laptop", world, method, usual_skills(method))
-    schedule: dict[str, Any] = {"epochs": 120 if world == "point" else 24, "worlds": 4, "replay_collections": 8}
-    schedule |= {"sac_steps": 4, "method_steps": 4, "sac_batch": 64}
-    narrow = ("sac.hidden=[32,32]", "method.hidden=[32,32]", "sac.position_scale=1")
-    config = dataclasses.replace(
-        config,
-        schedule=dataclasses.replace(config.schedule, **schedule),
-        engine="jax" if world == "point" else "c",
-        driver="fused" if world == "point" else "split",
-        log_every=2,
-        checkpoint_every=4,
-        look_every=10,
-    )
-    return with_changes(config, narrow)
+@dataclasses.dataclass
+class Calls:
+    """Counts the calls that write in this process, and ends it at one of them."""
+
+    at: int | None
+    notes: Path
+    """Where it is said what was struck."""
+    seen: int = 0
+
+    def watch(self) -> None:
+        """From here on."""
+        for name in CALLS:
+            setattr(os, name, self._watched(name, getattr(os, name)))
+
+    def _watched(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            self.seen += 1
+            if self.seen == self.at:
+                self._strike(name, args)
+            return real(*args, **options)
+
+        return call
+
+    def _strike(self, name: str, args: tuple[Any, ...]) -> None:
+        what = str(args[-1] if name in ("replace", "rename") else args[0])
+        if name == "fsync":
+            what, size = str(Path(f"/proc/self/fd/{args[0]}").readlink()), os.fstat(args[0]).st_size
+            with contextlib.suppress(OSError):  # a folder cannot be cut
+                os.ftruncate(
+                    args[0], size // 2 if what.endswith(".tmp") else max(0, size - 7)
+                )  # of a log its last line
+        self.notes.write_text(f"{name} {kind_of(what)}")
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
-def train(path: str) -> None:
-    """What the killed process does."""
-    from wanderlust import api
-    from wanderlust.envs import devices
-
-    devices.prepare()
-    api.train(api.open_to_resume(path), quiet=True)
-
-
-def arrays(run: Run) -> dict[str, bytes]:
-    """Of all final checkpoints, those of stages included, by file and name."""
-    found = {}
-    for path in sorted(run.path.rglob("epoch-*.safetensors")):
-        if path.parent.name == "checkpoints":
-            file = ArrayFile(path)
-            found |= {f"{path.relative_to(run.path)} {name}": file.read(name).tobytes() for name in file.shapes()}
-    return found
+def kind_of(path: str) -> str:
+    """What a file is for, in a word."""
+    name = Path(path).name
+    words = ("epoch-", "metrics", "controller", "training", "curve", "evaluation", "rollouts", "config", "provenance")
+    found = next((word.strip("-") for word in words if word in name), "")
+    return {"epoch": "checkpoint"}.get(found, found) or ("writer" if "writer" in name else "other")
 
 
-def finished(run: Run) -> bool:
-    """Whether its last checkpoint is there."""
-    return max(run.checkpoints(), default=0) >= run.config.schedule.epochs
+def work(kind: str, folder: str, at: int | None, notes: str) -> None:
+    """What the process does that is killed; it writes down how many calls it took if it was not."""
+    calls = Calls(at, Path(notes))
+    calls.watch()
+    KINDS[kind].go_on(Path(folder))
+    Path(notes).write_text(f"end {calls.seen}")
 
 
-def killed_while_training(run: Run, rng: random.Random, most: float) -> str:
-    """Train in a process of its own and kill it; what it was at: `train`, `write`, or `end` if it was faster."""
-    process = CONTEXT.Process(target=train, args=(str(run.path),))
+def attempt(kind: str, folder: Path, at: int | None = None, seconds: float | None = None) -> str:
+    """One process: where its calls ended it, `time` if its time did, or `end` and how many calls there were."""
+    notes = folder / "notes"
+    notes.unlink(missing_ok=True)
+    process = CONTEXT.Process(target=work, args=(kind, str(folder), at, str(notes)))
     process.start()
-    until, writes = time.monotonic() + rng.uniform(0.0, most), rng.random() < 1 / 3
-    while process.is_alive() and time.monotonic() < until:
-        time.sleep(0.002)
-    while writes and process.is_alive() and time.monotonic() < until + most:
-        if next(run.path.rglob("checkpoints/.*.tmp"), None) is not None:
-            break
-    inside = next(run.path.rglob(".*.tmp"), None) is not None
-    alive = process.is_alive()
+    process.join(seconds)
+    killed = process.is_alive()
     process.kill()
     process.join()
-    if not alive and process.exitcode != 0:
-        raise SystemExit(f"the process ended by itself with {process.exitcode}")
-    return ("write" if inside else "train") if alive else "end"
+    if notes.exists():
+        return notes.read_text()
+    if not killed:
+        raise SystemExit(f"the process ended by itself with {process.exitcode}; its files are in {folder}")
+    torn = [path for path in folder.rglob(".*.tmp") if path.is_file()]
+    return f"time, writing {kind_of(torn[0].name)}" if torn else "time"
 
 
-def soak(config: RunConfig, kills: int, seed: int, folder: Path) -> dict[str, Any]:
-    """Kill until there were as many kills as asked for; every run that ends is compared."""
-    rng, began = random.Random(seed), time.monotonic()
-    whole = Run.create(folder / "whole", config)
-    started = time.monotonic()
-    process = CONTEXT.Process(target=train, args=(str(whole.path),))
-    process.start()
-    process.join()
-    took, expected = time.monotonic() - started, arrays(whole)
-    counts = {"train": 0, "write": 0, "end": 0}
-    runs, same = 0, True
-    while counts["train"] + counts["write"] < kills:
-        run = Run.create(folder / f"run-{runs}", config)
-        while not finished(run):
-            counts[killed_while_training(run, rng, took)] += 1
-        runs, same = runs + 1, same and arrays(run) == expected
+def soak(kind: str, kills: int, seed: int, folder: Path) -> dict[str, Any]:
+    """Kill until there were as many kills as asked for; the work that is at its end is compared each time."""
+    rng, began, done = random.Random(seed), time.monotonic(), KINDS[kind]
+    whole = folder / "whole"
+    whole.mkdir(parents=True)
+    done.begin(whole)
+    attempt(kind, whole)
+    again = folder / "again"  # programs are in the cache now
+    again.mkdir()
+    done.begin(again)
+    since = time.monotonic()
+    calls = int(attempt(kind, again).split()[1])
+    took = time.monotonic() - since
+    expected = done.end(whole)
+    different = [] if done.end(again) == expected else ["two that nobody touched"]
+    hit: Counter[str] = Counter()
+    works = 0
+    while sum(hit.values()) < kills:
+        place = folder / f"work-{works}"
+        place.mkdir()
+        done.begin(place)
+        while True:
+            timed = rng.random() < 0.5
+            where = attempt(
+                kind, place, None if timed else rng.randint(1, calls), rng.uniform(0.2, took) if timed else None
+            )
+            if where.startswith("end"):
+                break
+            hit[where] += 1
+        works += 1
+        if done.end(place) != expected:
+            different.append(place.name)
         with contextlib.suppress(OSError):
-            sys.stderr.write(f"{runs} runs, {counts}, same: {same}\n")
+            sys.stderr.write(f"{kind}: {works} at their end, {sum(hit.values())} kills, different: {different}\n")
     return {
-        "env": config.env.name,
-        "method": config.rewards,
-        "kills": counts["train"] + counts["write"],
-        "inside_a_write": counts["write"],
-        "runs": runs,
+        "kind": kind,
+        "about": done.about,
+        "kills": sum(hit.values()),
+        "in_a_write": sum(count for where, count in hit.items() if where != "time"),
+        "where": dict(sorted(hit.items())),
+        "works": works,
+        "arrays": len(expected),
+        "calls_of_one": calls,
+        "different": different,
         "seed": seed,
         "seconds": round(time.monotonic() - began, 1),
-        "seconds_of_one_run": round(took, 1),
-        "same": same,
+        "command": shlex.join(["python", *sys.argv]),
+        "commit": commit(),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": {"cpu": processor(), "cores": os.cpu_count(), "python": platform.python_version()},
     }
 
 
 def main() -> None:
     """Soak, and say what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--world", default="point", choices=("point", "ant"))
-    parser.add_argument("--method", default="lsd")
+    parser.add_argument("kinds", nargs="+", choices=tuple(KINDS))
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--work", type=Path, help="where the runs go; by default a temporary folder")
+    parser.add_argument("--out", type=Path, help="a file of JSON that this is added to")
     asked = parser.parse_args()
-    CONTEXT.set_forkserver_preload(["wanderlust.api"])
-    with tempfile.TemporaryDirectory() as folder:
-        result = soak(small(asked.world, asked.method), asked.kills, asked.seed, asked.work or Path(folder))
-    sys.stdout.write(json.dumps(result) + "\n")
-    sys.exit(0 if result["same"] else 1)
+    here = str(Path(__file__).resolve().parent)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))  # of the server
+    CONTEXT.set_forkserver_preload(["soak_work"])
+    same = True
+    for kind in asked.kinds:
+        with tempfile.TemporaryDirectory() as folder:
+            found = soak(kind, asked.kills, asked.seed, Path(folder))
+        same = same and not found["different"]
+        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.flush()
+        if asked.out:
+            pieces = json.loads(asked.out.read_text())["pieces"] if asked.out.exists() else []
+            pieces.append(found)
+            sums = {key: sum(one[key] for one in pieces) for key in ("kills", "in_a_write", "works", "seconds")}
+            different = sum(len(one["different"]) for one in pieces)
+            write_json(asked.out, {"together": {**sums, "different": different}, "pieces": pieces})
+    sys.exit(0 if same else 1)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class Settings:
     skills: str = "zoo:ant"
     """A run folder or zoo:NAME, with continuous skills."""
     task: str = "ant-goal"
-    """Which task; docs/downstream.md lists them."""
+    """Which task; docs/reference/tasks.md lists them."""
     hold: int = 25
     """Control steps that a skill is held."""
     envs: int = 32

@@ -231,5 +231,5 @@ def as_text(lines: list[Line]) -> str:
     counts = {verdict: sum(line.state.verdict == verdict for line in lines) for verdict in VERDICTS}
     found.append("")
     found.append(f"{len(lines)} statements: {', '.join(f'{n} {verdict}' for verdict, n in counts.items() if n)}")
-    found.append("agrees and disagrees: by bootstrap and permutation test over training seeds (docs/sweeps.md)")
+    found.append("agrees and disagrees: by bootstrap and permutation test over training seeds (docs/how-to/sweeps.md)")
     return "\n".join(found) + "\n"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import gymnasium
 from gymnasium.vector import VectorEnv
 
-from wanderlust.checks import check_budget, check_request
+from wanderlust.checks import ROLLBACKS, OnDivergence, check_budget, check_request, rollbacks_allowed
 from wanderlust.config import (
     EngineName,
     EnvConfig,
@@ -124,6 +124,8 @@ def discover(
     budget_steps: int | None = None,
     log: Sequence[str] = (),
     on_metrics: Callable[[Mapping[str, Any]], None] | None = None,
+    on_divergence: OnDivergence = "stop",
+    rollbacks: int = ROLLBACKS,
     quiet: bool = False,
 ) -> Run:
     """Discover skills without a reward, evaluate and draw them; the same as ``wanderlust discover``.
@@ -151,14 +153,18 @@ def discover(
         log: where the rows of ``metrics.jsonl`` go, too: ``"tensorboard"``, ``"wandb"`` or ``"trackio"``, extras of
             these names.
         on_metrics: a function that is called with every such row, a dictionary.
+        on_divergence: ``"stop"``, or ``"rollback"`` to the last good checkpoint and on with fresh noise.
+        rollbacks: how often a run may go back, over its whole life.
         quiet: show no progress.
 
     Returns:
         The run: its folder is ``run.path``, and ``wanderlust.load(run)`` gives its skills.
     """
+    require(focus is None or isinstance(focus, str), f"focus is {focus!r}; it must be names of entries")
     check_budget(budget_seconds)
     listeners = Listeners((log,) if isinstance(log, str) else tuple(log), on_metrics)
     listeners.check()
+    turns = rollbacks_allowed(on_divergence, rollbacks)
     if resume is not None and begin_with is not None:
         raise UserError("resume and begin_with exclude each other: go on with a run, or begin a new one")
     if resume is not None:
@@ -178,13 +184,15 @@ def discover(
             bonus=bonus,
         )
         run = start_run(config, out, begin_with)
-    _train_and_measure(run, budget_seconds, quiet, listeners)
+    _train_and_measure(run, budget_seconds, quiet, turns, listeners)
     return run
 
 
-def _train_and_measure(run: Run, budget_seconds: float | None, quiet: bool, listeners: Listeners) -> None:
+def _train_and_measure(
+    run: Run, budget_seconds: float | None, quiet: bool, rollbacks: int, listeners: Listeners
+) -> None:
     """Train, evaluate and draw; `KeyboardInterrupt` if somebody stopped it."""
-    outcome = train(run, budget_seconds, quiet, listeners)
+    outcome = train(run, budget_seconds, quiet, rollbacks, listeners)
     if outcome.reason == "interrupted":
         where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
         raise KeyboardInterrupt(f"stopped at {where}; go on with resume={str(run.path)!r}")

@@ -1,7 +1,7 @@
 """What is wrong with a request and can be said without JAX and MuJoCo: the command line answers at once."""
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from wanderlust.catalogue import DEFAULT, check_recipe, parse_method
 from wanderlust.config import (
@@ -77,3 +77,19 @@ def check_budget(seconds: float | None) -> None:
     """Refuse an impossible budget, before anything is made."""
     if seconds is not None:
         require_positive("--budget-seconds", seconds)
+
+
+OnDivergence = Literal["stop", "rollback"]
+ROLLBACKS = 3
+
+
+def rollbacks_allowed(on_divergence: OnDivergence, rollbacks: int = ROLLBACKS) -> int:
+    """How often a run may go back when it diverges."""
+    known = get_args(OnDivergence)
+    require(on_divergence in known, f"--on-divergence is {on_divergence!r}; it must be one of {', '.join(known)}")
+    require_at_least(1, "--rollbacks", rollbacks)
+    require(
+        on_divergence == "rollback" or rollbacks == ROLLBACKS,
+        "--rollbacks is for --on-divergence rollback; add that, or leave it out",
+    )
+    return rollbacks if on_divergence == "rollback" else 0

@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import numbers
+import os
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +20,14 @@ class UserError(Exception):
 
     def __init__(self, message: object) -> None:
         super().__init__(printable(str(message), LONGEST))  # Gymnasium makes one of another
+
+
+class DiskError(UserError):
+    """Something cannot be written now; later it may be."""
+
+
+class GoneError(UserError):
+    """A file that is not there, or not any more."""
 
 
 class DamagedError(UserError):
@@ -54,6 +63,18 @@ def require_positive(name: str, value: float) -> None:
     """Refuse zero and below."""
     ok = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
     require(ok, f"{name} is {value!r}; it must be positive")
+
+
+def require_seed(name: str, value: Any) -> None:
+    """Refuse what no random numbers can be drawn from."""
+    ok = is_count(value) and 0 <= value < 2**31
+    require(ok, f"{name} is {value!r}; it must be a whole number in [0, 2^31)")
+
+
+def require_path(name: str, value: Any) -> None:
+    """Refuse what names no file and no folder anywhere."""
+    ok = isinstance(value, str | os.PathLike) and "\0" not in str(value)
+    require(ok, f"{name} is {value!r}; it must be the path of a file or a folder")
 
 
 def require_at_least(least: int, name: str, value: int) -> None:

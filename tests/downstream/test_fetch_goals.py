@@ -250,8 +250,8 @@ def test_goals_that_are_no_places_are_refused_in_one_line():
 def test_examples_of_goals_lie_where_the_body_is():
     fetch, point = fetch_config(), tiny_config()
     assert example_goals(fetch) == "--goal 1.4 0.85 --goal 1.3 0.65"
-    assert example_goals(point) == "--goal 12 4 --goal -5 9"
-    assert example_goals(dataclasses.replace(point, env=BodyConfig("half-cheetah"))) == "--goal 12 --goal -5"
+    assert example_goals(point) == "--goal 12 4 --goal 24 0"
+    assert example_goals(dataclasses.replace(point, env=BodyConfig("half-cheetah"))) == "--goal 12 --goal 24"
 
 
 def test_skills_are_actions():

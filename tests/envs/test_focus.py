@@ -105,8 +105,8 @@ def test_the_flag_is_kept_with_the_run(command_line, tmp_path):
         code == 2
         and err
         == (
-            "wanderlust: --focus z: point observes no 'z'; it has position, x, y, parts of them such as position[0:2], "
-            "and numbers from 0 to 1\n"
+            "wanderlust: --focus z: point observes no 'z'; it has position, x, y, all, parts of them such as "
+            "position[0:2], and numbers from 0 to 1\n"
         )
         and not (tmp_path / "other").exists()
     )

@@ -18,6 +18,7 @@ from wanderlust.envs import make_engine, make_world
 from wanderlust.envs.base import WorldState
 from wanderlust.envs.worlds.gymnasium import GymnasiumWorld
 from wanderlust.errors import UserError
+from wanderlust.recipes import get_recipe, usual_skills
 from wanderlust.registry import Ours, Registry
 from wanderlust.runs.learned import Learned
 from wanderlust.runs.loading import Skills
@@ -76,6 +77,17 @@ def test_a_body_whose_place_is_left_out_gets_it_back():
     env.step(np.ones(3))
     assert np.allclose(state.physics[0, :6], env.unwrapped.data.qpos, atol=1e-6)
     env.close()
+
+
+def test_a_body_gets_the_numbers_of_any_body():
+    found = GymnasiumWorld.configure("gymnasium:Hopper-v5", {"starts": 8})
+    assert found.episode_length == 500  # 5 s of 0.008 s each would be more
+    config = get_recipe("laptop", found, "lsd", usual_skills("lsd"))
+    moved = make_world(found).moved
+    assert 0.01 < moved < 0.2 and config.sac.alpha == pytest.approx(0.1 * moved / 0.09, rel=0.01)
+    assert (config.env.focus, config.method.reward_scale, config.schedule.sac_steps) == ("position", 10, 256)
+    clock = get_recipe("laptop", config_of("gymnasium:Pendulum-v1"), "lsd", usual_skills("lsd"))
+    assert (clock.env.focus, clock.method.reward_scale) == ("", 1.0), "it has no place"
 
 
 def test_a_dictionary_is_flattened_and_its_names_are_groups():

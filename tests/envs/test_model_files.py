@@ -1,5 +1,6 @@
 """Worlds made of model files: what the rules decide, what is observed, where episodes start, what is refused."""
 
+import dataclasses
 import shutil
 
 import jax
@@ -9,6 +10,7 @@ import pytest
 
 import wanderlust
 from model_files import ARM, ASSETS, BALL, BUG, DRIVE, write
+from wanderlust import train
 from wanderlust.envs.base import WorldState
 from wanderlust.envs.engines.mujoco_c import CEngine
 from wanderlust.envs.mjcf import Controls, physics_of
@@ -156,14 +158,34 @@ def test_numbers_for_learning_follow_the_rules():
     config = get_recipe("laptop", world.config, "lsd", usual_skills("lsd"))
     moved = world.trial.moved
     assert config.sac.discount == pytest.approx(1 - 1 / 125) and config.schedule.steps == 50
-    assert config.sac.alpha == pytest.approx(0.01 * moved / 0.09, abs=1e-5)
+    assert config.sac.alpha == pytest.approx(10 * 0.01 * moved / 0.09, abs=1e-5) and config.method.reward_scale == 10
+    assert (config.schedule.sac_steps, config.schedule.method_steps, config.schedule.sac_batch) == (256, 256, 256)
     assert config.sac.position_scale == pytest.approx(max(1.0, moved * 250 / 10), abs=0.05)
-    assert config.schedule.replay_collections == 128 and config.env == world.config
+    assert config.schedule.replay_collections == 128
+    assert config.env == dataclasses.replace(world.config, focus="position")
     assert min(world.trial.std) > 0 and world.trial.broken == 0
     cosine, sine = (world.layout.names.index(f"{part} rooty") for part in ("cos", "sin"))
     assert world.trial.std[cosine] == world.trial.std[sine]  # a cosine alone hardly changes near upright
     joint = world.layout.names.index("thigh_joint")
     assert world.trial.std[joint] >= 0.01 * np.radians(150)
+    flat = wanderlust.world_from_mjcf(ASSETS / "swimmer.xml")
+    assert flat.trial.std[0] == flat.trial.std[1], "a metre is as far to the side as ahead"
+    metra = get_recipe("laptop", world.config, "metra", usual_skills("metra"))
+    assert (metra.sac.alpha, metra.method.reward_scale) == (0.04, 1.0), "its reward counts steps, not metres"
+
+
+def test_what_is_said_of_the_focus_stays(tmp_path):
+    from wanderlust.recipes import get_recipe, usual_skills
+
+    plain, joints = (wanderlust.world_from_mjcf(ASSETS / "hopper.xml", focus=focus) for focus in ("", "joints"))
+    for world, method, focus in ((joints, "lsd", "joints"), (plain, "lsd-xy", ""), (plain, "diayn-o", "position")):
+        config = get_recipe("laptop", world.config, method, usual_skills(method))
+        assert config.env.focus == focus
+        assert train.assemble(config).view.method_dim == (3 if focus == "joints" else 1)
+    lower = get_recipe("laptop", plain.config, "linearizer", usual_skills("linearizer"))
+    jax.eval_shape(lambda: train.init(train.assemble(lower)))
+    assert lower.skills.size == 1, "a goal has as many entries as are seen"
+    assert focus_entries(plain, "all") == tuple(range(plain.spec.obs_dim))
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------
@@ -335,6 +357,6 @@ def test_a_world_serves_make_vec_and_discover(tmp_path):
     assert wanderlust.make_vec(str(tmp_path / "mine.xml"), 1).config.episode_length == 250
     from wanderlust.api import configure
 
-    assert configure(world).env is world.config
+    assert configure(world).env == dataclasses.replace(world.config, focus="position")
     with pytest.raises(UserError, match="env is 3; it must be a name"):
         configure(3)

@@ -14,6 +14,7 @@ from wanderlust.envs.spec import EnvSpec, Groups, Rollout
 from wanderlust.evaluation import verdict
 from wanderlust.evaluation.robustness import robustness
 from wanderlust.evaluation.verdict import decided, floor_of, judge_seed, level, told_apart, words
+from wanderlust.registry import WORLDS
 from wanderlust.train.dead import DeadRunWatch
 
 SPEC = EnvSpec("plane", 3, 1, 20, Groups(position=(0, 1)), (0.0,) * 3, (1.0, 1.0, 2.0))
@@ -128,6 +129,8 @@ def test_the_words_say_what_the_numbers_are():
     )
     assert "What to try: train for longer, a larger --sac.alpha" in without and "--focus" not in without
     assert "What to try: train for longer, `--focus position`, a larger" in with_one
+    has_it = words({**facts, "level": "static", "place": "position", "sees_place_alone": True})[-1]
+    assert has_it.startswith("What to try: train for longer, a larger")
 
 
 def test_an_evaluation_ends_with_a_verdict():
@@ -183,3 +186,9 @@ def test_bodies_that_fall_early_still_move_until_then():
     played.alive[3:] = False  # two steps and the fall
     played.obs[3:] = played.obs[3]
     assert verdict.moving(played.obs, played.alive, np.ones(3)) == pytest.approx(np.sqrt(2))
+
+
+def test_starts_that_a_task_sets_are_left_as_they_are():
+    """Evaluating skills that push Fetch's object far was refused: its starts cannot be shifted."""
+    assert WORLDS.get("fetch-push").configure("fetch-push").start_within(0.3) is None
+    assert WORLDS.get("ant").configure("ant").start_within(0.3).start_range == 0.3

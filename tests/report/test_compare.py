@@ -153,3 +153,15 @@ def test_the_figure_has_curves_over_steps_and_minutes_and_trajectories_at_one_sc
     assert minutes.lines[-1].get_xdata().max() == pytest.approx(rows[-1]["train_seconds"] / 60)
     assert {(axes.get_xlim(), axes.get_ylim()) for axes in paths} == {(paths[0].get_xlim(), paths[0].get_ylim())}
     assert [axes.get_title(loc="left") for axes in paths] == ["one", "two"]
+
+
+def test_worlds_whose_bins_differ_have_panels_of_their_own(pair, monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(side_by_side, "save", lambda figure, path: seen.append(figure) or path)
+    rows = pair[0].metrics()
+    runs = [side_by_side.Drawn(world, world, rows, (None, None, []), None) for world in ("point", "ant", "point ")]
+    side_by_side.draw_comparison(runs, tmp_path / "c.png")
+    curves = [axes for axes in seen[0].findobj(type(seen[0].axes[0])) if axes.axison][:6]
+    titles = [axes.get_title(loc="left") for axes in curves[::2]]
+    assert titles == [f"bins covered by random skills, {world}" for world in ("point", "ant", "point ")]
+    assert all(sum(line.get_linewidth() > 1 for line in axes.lines) == 1 for axes in curves)

@@ -129,6 +129,17 @@ def on_a_line(run, kind="continuous"):
     return arrays
 
 
+def test_starts_that_are_not_in_one_place_are_marked_one_by_one(figures):
+    """The objects of Fetch lie anywhere on the table: one marker in their middle would be where none of them is."""
+    figure, ends = Figure(), np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    apart, together = figure.subplots(1, 2)
+    for axes, starts in ((apart, 0.3 * ends), (together, 0.003 * ends)):
+        paths.show_paths(axes, np.stack([starts, 5 * ends * (0.4 if axes is apart else 1.0)]), ["k"] * 3)
+    marked = [np.concatenate([line.get_xydata() for line in named(axes, "start")]) for axes in (apart, together)]
+    assert sorted(map(tuple, marked[0])) == sorted(map(tuple, 0.3 * ends))
+    assert np.allclose(marked[1], np.mean(0.003 * ends, axis=0))
+
+
 def test_a_body_on_a_line_is_shown_over_its_skills(run, figures):
     arrays = on_a_line(run)
     plots.draw_trajectories(run.path)

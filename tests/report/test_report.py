@@ -10,6 +10,7 @@ import pytest
 
 from trained import copy_of, trained, tree
 from wanderlust import cli
+from wanderlust.evaluation.verdict import words
 from wanderlust.report import html
 from wanderlust.report.comparison import read_record
 from wanderlust.report.document import Reported, draw_all, duration, report, verdict_of
@@ -84,7 +85,7 @@ def test_a_page_of_one_run(run, capsys):
     covered = facts["metrics"]["coverage_mode"]
     said = " ".join(page.text.replace("\xa0", " ").split())
     assert f"{covered['mean']:,.2f} ± {covered['ci95']:,.2f}" in said
-    assert f"random actions: {facts['random']['coverage']}" in said
+    assert f"random actions: {facts['random']['coverage']:,.0f}" in said
     for word in ("What was run", "Do it again", "Go on", "wanderlust evaluate run --episodes 1000", "schedule.epochs"):
         assert word in said
     drawn = [source for source in page.attributes("src") if source.startswith("data:image/svg+xml;base64,")]
@@ -110,7 +111,7 @@ def test_what_files_say_is_shown_as_text(run):
     where |= {"command": EVIL, "commit": EVIL, "time": EVIL, "device": {"kind": EVIL}, "versions": {"jax": EVIL}}
     write_json(run.path / "provenance.json", where)
     facts = json.loads((run.evaluation / "evaluation.json").read_text())
-    write_json(run.evaluation / "evaluation.json", {**facts, "name": EVIL, "verdict": EVIL, "entries": [EVIL, EVIL]})
+    write_json(run.evaluation / "evaluation.json", {**facts, "name": EVIL, "entries": [EVIL, EVIL]})
     solved = {"task": EVIL, "controller": EVIL, "return": {"per_seed": [1.0]}}
     write_json(run.path / "downstream" / "x" / "result.json", solved)
     other = run.path.rename(run.path.with_name("<b>run&amp"))
@@ -123,19 +124,36 @@ def test_what_files_say_is_shown_as_text(run):
         assert page.text.count("<b>run&amp") >= 1
 
 
-def test_the_verdict_of_the_evaluation_is_taken_or_made_of_its_measures(run):
+def test_the_verdict_of_the_evaluation_is_on_the_page(run, capsys):
+    facts = read_record(run, "run").evaluation
+    floor = facts["verdict"]["random_coverage"]["mean"]
+    older = {**facts, "random": {**facts["random"], "coverage": floor + 70_000}}  # of one draw, as it once was
+    write_json(run.evaluation / "evaluation.json", older)
+    assert read_record(run, "run").random["coverage"] == pytest.approx(floor)
+    said = words(facts["verdict"])
+    assert command("report", "run", "--quick") == 0 and len(said) > 3
+    page = assert_self_contained((run.path / "report.html").read_text())
+    assert all(line in page.text for line in said)
+    assert f"random actions: {floor:,.0f}" in page.text and f"{floor + 70_000:,.0f}" not in page.text
+    write_json(run.evaluation / "evaluation.json", {**facts, "verdict": {"level": "learned"}})
+    capsys.readouterr()
+    assert command("report", "run", "--quick") == 2
+    assert "the verdict of its evaluation is damaged" in capsys.readouterr().err
+
+
+def test_an_evaluation_without_a_verdict_is_put_into_words(run):
     record = read_record(run, "run")
-    facts = record.evaluation
-    for found in ("It learned.", {"text": "It learned."}):
-        assert verdict_of(dataclasses.replace(record, evaluation={**facts, "verdict": found})) == "It learned."
+
+    def said(evaluation):
+        return verdict_of(Reported(dataclasses.replace(record, evaluation=evaluation), [], []))[0]
+
     metrics = {"coverage_mode": {"per_seed": [300.0, 500.0]}, "distance": {"per_seed": [5.0, 7.0]}}
-    plain = {**facts, "metrics": metrics, "random": {"coverage": 80}}
-    assert verdict_of(dataclasses.replace(record, evaluation=plain)).startswith(
-        "20 random skills cover 400 ± 1,271 bins, 5 times as many as random actions (80), and end 6.0 ± 12.7 m"
+    plain = {**record.evaluation, "metrics": metrics, "random": {"coverage": 80}}
+    assert said(plain).startswith(
+        "20 random skills cover 400 ± 1,271 bins, 5.0 times as many as random actions (80), and end 6.0 ± 12.7 m"
     )
-    poor = {**plain, "random": {"coverage": 410}}
-    assert "no more than random actions (410)" in verdict_of(dataclasses.replace(record, evaluation=poor))
-    assert "have not been evaluated yet" in verdict_of(dataclasses.replace(record, evaluation=None))
+    assert "no more than random actions (410)" in said({**plain, "random": {"coverage": 410}})
+    assert "have not been evaluated yet" in said(None)
 
 
 def test_films_go_into_the_page_but_large_ones(run, monkeypatch):
@@ -183,7 +201,7 @@ def test_a_run_that_was_not_evaluated_is_evaluated_beside_it(run):
         path.unlink()
     before = tree(run.path)
     assert command("report", "run", "--episodes", 10, "--out", "page.html") == 0
-    assert "10 random skills cover" in Page((run.path.parent / "page.html").read_text()).text
+    assert "Verdict: " in Page((run.path.parent / "page.html").read_text()).text
     assert tree(run.path) == before
 
 

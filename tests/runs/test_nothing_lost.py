@@ -17,8 +17,9 @@ from wanderlust import train
 from wanderlust.config import to_json
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
+from wanderlust.runs import folders
 from wanderlust.runs.files import ArrayFile, write_arrays
-from wanderlust.runs.folders import staging
+from wanderlust.runs.folders import put_in_place, staging
 from wanderlust.runs.loading import load
 from wanderlust.runs.metrics import Counts
 from wanderlust.runs.run import Run
@@ -118,6 +119,15 @@ def test_checkpoints_that_cannot_be_seen_do_not_make_a_run_begin_anew(run, tmp_p
     assert loop.run_training(run, quiet=True).epoch == 4
 
 
+def test_a_run_that_was_resumed_once_had_a_checkpoint_even_if_nothing_else_says_so(run):
+    (run.path / "checkpoints" / "epoch-00000004.safetensors").unlink()
+    loop.run_training(run, quiet=True)
+    for name in ("metrics.jsonl", "evaluation/evaluation.json"):
+        (run.path / name).unlink()
+    shutil.rmtree(run.path / "checkpoints")
+    assert "there is no checkpoint in" in refusal(loop.run_training, run, quiet=True)
+
+
 def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again(tmp_path, capsys):
     run = Run.create(tmp_path / "run", tiny_config(epochs=2))
     run.log({"epoch": 2, "env_steps": 40})
@@ -149,8 +159,8 @@ def test_what_is_not_finite_is_not_saved_wherever_it_is(run):
     assert "replay/data/obs and " in refusal(run.save, 6, bad)
     assert tree(run.path) == before
     norm = state.learner._replace(method=jax.tree.map(lambda x: x * jnp.inf, state.learner.method))
-    assert all(name.startswith("method/") for name in guard.not_finite(norm)) and guard.not_finite(norm)
-    assert guard.not_finite(state.learner) == []
+    assert all(name.startswith("method/") for name in guard.exploded(norm)) and guard.exploded(norm)
+    assert guard.exploded(state.learner) == []
 
 
 # --- metrics and provenance ---------------------------------------------------------------------------------------
@@ -241,3 +251,29 @@ def test_what_a_killed_start_left_is_cleared_by_the_next_one_and_what_is_in_use_
         Run.create(tmp_path / "run", tiny_config())
         assert busy.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".run.mine", "run"]
+
+
+def test_what_gave_way_to_a_replacement_comes_back_if_that_was_killed(tmp_path, monkeypatch, capsys):
+    """Where two names cannot change places in one step: killed between the two that it takes."""
+    target, rename = tmp_path / "one", Path.rename
+    target.mkdir()
+    (target / "card.json").write_text("mine")
+
+    def killed(self, other):
+        if other == target:
+            raise SystemExit
+        return rename(self, other)
+
+    def cannot(*_):
+        raise OSError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "_exchange", cannot)
+        patch.setattr(Path, "rename", killed)
+        with pytest.raises(SystemExit), staging(target, tmp_path) as folder:
+            put_in_place(folder, target)
+    assert not target.exists()
+    with staging(target, tmp_path):
+        assert (target / "card.json").read_text() == "mine"
+    assert "it is back as it was" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]

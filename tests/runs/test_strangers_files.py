@@ -3,25 +3,32 @@
 import contextlib
 import json
 import os
+import time
 import warnings
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
+import wanderlust
 from helpers import tiny_config
 from trained import copy_of, trained, tree
 from wanderlust import api
 from wanderlust.config import SacConfig, with_changes
+from wanderlust.downstream.solve import solve
 from wanderlust.envs import devices
+from wanderlust.envs.models import opening
 from wanderlust.errors import UserError
-from wanderlust.evaluation.evaluate import _keep_another
+from wanderlust.evaluation.evaluate import _keep_another, evaluate
 from wanderlust.runs.files import ArrayFile, write_json
 from wanderlust.runs.loading import load
 from wanderlust.runs.measured import open_rollouts, read_evaluation
 from wanderlust.runs.publish import publish
 from wanderlust.runs.run import Run
+from wanderlust.sweeps.plan import read_plan
 
 
 @pytest.fixture
@@ -62,7 +69,7 @@ def test_a_device_and_a_file_of_holes_are_not_read(run):
     config.unlink()
     with config.open("wb") as file:
         file.truncate(2**40)
-    assert "has 1,099,511,627,776 bytes; it can have 16,777,216" in refusal(Run.open, run.path)
+    assert "has 1,099,511,627,776 bytes; it can have 1,048,576" in refusal(Run.open, run.path)
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "evaluation", "metrics.jsonl", "evaluation/trajectories.png"])
@@ -182,6 +189,36 @@ def test_a_small_file_cannot_ask_for_any_memory(tmp_path, changes, words):
     assert words in refusal(load, run)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"<mujoco>" + b"<!--" * 150_000, "not well-formed XML"),
+        (b"<mujoco>" + b"<a/>" * 2**20 + b"</mujoco>", "has more than 50,000 elements"),
+        (
+            b"<mujoco>" + b"<b/>" * 20_000 + b'<include file="one.xml"/>' * 20_000 + b"</mujoco>",
+            "more than 1,000 files",
+        ),
+    ],
+    ids=["comments", "elements", "includes"],
+)
+def test_a_model_file_cannot_ask_for_any_time(tmp_path, text, words):
+    (tmp_path / "one.xml").write_bytes(b"<mujoco/>")
+    (tmp_path / "model.xml").write_bytes(text)
+    since = time.process_time()
+    assert words in refusal(opening.collect, tmp_path / "model.xml")
+    assert time.process_time() - since < 5.0  # of minutes and hours
+
+
+def test_configurations_and_grids_are_small(run, tmp_path):
+    (run.path / "config.json").write_bytes(b" " * (2**20 + 1))
+    assert "has 1,048,577 bytes; it can have 1,048,576" in refusal(Run.open, run.path)
+    grid = tmp_path / "grid.toml"
+    grid.write_bytes(b"#" * (2**20 + 1))
+    assert "it can have 1,048,576" in refusal(read_plan, grid)
+    grid.write_text("methods = " + "[" * 5000)
+    assert "is no valid TOML" in refusal(read_plan, grid)
+
+
 def test_layers_without_end_are_refused():
     with pytest.raises(UserError, match="one to 64 layer widths"):
         SacConfig(hidden=(1,) * 80_000)
@@ -207,6 +244,77 @@ def test_what_python_hands_over_is_checked_and_the_entry_named():
         assert "seed is" in refusal(skills.sample, 1, seed)
         refusal(load, trained(), seed)
     refusal(load, 5)
+
+
+ODD = (
+    None,
+    "a\0b",
+    -1,
+    1.5,
+    float("nan"),
+    True,
+    [],
+    [[1], [1, 2]],
+    {},
+    object(),
+    b"x",
+    1j,
+    np.array(["a"]),
+    "x" * 5000,
+)
+
+
+def asked_of_skills(skills) -> dict[str, Callable[[Any], Any]]:
+    good = np.zeros(skills.spec.obs_dim)
+    return {
+        "spread": skills.spread,
+        "spread seed": lambda x: skills.spread(1, x),
+        "nearest": skills.nearest,
+        "act z": lambda x: skills.act(good, x),
+        "act seed": lambda x: x is None or skills.act(good, [0, 1], x),
+        "follow": lambda x: skills.follow(good, x),
+        "towards": lambda x: skills.towards(good, x),
+        "SkillEnv task": lambda x: wanderlust.SkillEnv(skills, x),
+        "SkillVectorEnv": lambda x: x is True or wanderlust.SkillVectorEnv(skills, "point-goal", x),
+    }
+
+
+def asked_of_runs(run) -> dict[str, Callable[[Any], Any]]:
+    def task(**changes):
+        return solve(run, **{"task": "point-goal", "controller": "random", "quiet": True, **changes})
+
+    names = ("seed", "seeds", "epochs", "worlds", "hold", "episodes")
+    return {
+        "episodes": lambda x: evaluate(run, x),
+        "seed": lambda x: evaluate(run, 1, x),
+        "publish": lambda x: publish(run, x),
+        "task": lambda x: task(task=x),
+        "controller": lambda x: task(controller=x),
+        **{f"solve {name}": lambda x, name=name: (x is None and name != "seed") or task(**{name: x}) for name in names},
+        "sweep": wanderlust.sweep,
+        "model": wanderlust.world_from_mjcf,
+        "normalise": lambda x: wanderlust.normalise("point", rollouts=2, steps=1, seed=x),
+        "focus": lambda x: x is None or wanderlust.discover("point", focus=x, out="/proc/no", quiet=True),
+        "out": lambda x: (
+            x is None or wanderlust.discover("point", out=x if x != "x" * 5000 else "/proc/no", quiet=True)
+        ),
+    }
+
+
+@pytest.mark.parametrize("asked", [asked_of_skills, asked_of_runs])
+def test_whatever_a_program_hands_over_ends_in_a_result_or_one_line(asked, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given, wrong = trained() if asked is asked_of_runs else load(trained()), []
+    for name, call in asked(given).items():
+        for odd in ODD:
+            try:
+                call(odd)
+            except UserError as error:
+                assert str(error).isprintable()
+            except Exception as error:
+                wrong.append(f"{name} of {odd!r:.40}: {error!r:.80}")
+    assert wrong == []
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,50 @@ def test_without_locks_the_name_in_the_folder_decides(run, monkeypatch):
     assert [row["epoch"] for row in run.metrics()] == [2, 4]
 
 
+@pytest.fixture
+def quick_beats(monkeypatch):
+    monkeypatch.setattr(writer, "BEAT", 0.005)
+    monkeypatch.setattr(writer, "STALE", 0.2)
+
+
+@pytest.mark.parametrize("how", ["no locks", "another machine"])
+def test_a_writer_whose_lock_is_not_seen_is_known_by_its_beats_until_it_crashes(
+    run, monkeypatch, quick_beats, capsys, how
+):
+    """As on a shared folder: without locks, or with locks that each machine keeps to itself."""
+
+    def not_seen(*_):
+        if how == "no locks":
+            raise OSError(errno.ENOTSUP, "no locks here")
+
+    monkeypatch.setattr(writer.fcntl, "flock", not_seen)
+    machines = iter(["one", "two", "two", "three", "three", "three", "three"])
+    if how == "another machine":
+        monkeypatch.setattr(writer, "_machine", lambda: next(machines))
+    with run.lock() as held:
+        with pytest.raises(UserError, match=rf"another process is training .* \(process {os.getpid()} on "), run.lock():
+            pass
+        assert "looking for 0 s whether it still is" in capsys.readouterr().err
+        held.log(ROW)
+        left = (run.path / WRITER).read_bytes()
+    (run.path / WRITER).write_bytes(left)  # as a crash leaves it: nothing touches it any more
+    with run.lock() as heir:
+        heir.log({"epoch": 4})
+        with pytest.raises(TakenOverError):
+            held.log({"epoch": 6})
+    assert [row["epoch"] for row in run.metrics()] == [2, 4]
+    assert not [thread for thread in threading.enumerate() if thread.name == "writer"]
+
+
+def test_after_a_crash_on_this_machine_nobody_waits(run, monkeypatch):
+    with run.lock():
+        left = (run.path / WRITER).read_bytes()
+    (run.path / WRITER).write_bytes(left)
+    monkeypatch.setattr(writer.time, "sleep", None)  # calling it is a TypeError
+    with run.lock() as held:
+        held.log(ROW)
+
+
 def test_a_stage_stops_when_the_run_around_it_is_taken_over(run, monkeypatch):
     def no_locks(*_):
         raise OSError(errno.ENOTSUP, "no locks here")

@@ -22,6 +22,7 @@ from wanderlust.runs.broken import Broken, Origin, replay
 from wanderlust.runs.files import ArrayFile, write_arrays
 from wanderlust.runs.loading import load
 from wanderlust.runs.run import Run
+from wanderlust.train import guard as guard_module
 from wanderlust.train import loop, stages
 from wanderlust.train import state as train_state
 
@@ -172,8 +173,81 @@ def test_a_learner_that_diverges_is_no_matter_of_physics(tmp_path, monkeypatch, 
     message = stopped(run)  # although the actions, and so the worlds, are not finite either
     assert "training diverged before epoch 4: " in message
     assert "actions and " in message
-    assert f"more not finite; smaller learning rates may help{also}" in message
+    assert "more not finite, or beyond 1e+15; smaller learning rates may help" in message and also in message
     assert not run.broken.exists()
+
+
+# --- back to the last good checkpoint -----------------------------------------------------------------------------
+
+
+def arrays_of(path):
+    file = ArrayFile(path)
+    return {name: file.read(name).tobytes() for name in file.shapes()}
+
+
+@pytest.fixture
+def diverging_once(monkeypatch):
+    """Training that diverges before epoch 4 unless its noise is fresh: what a rare accident looks like."""
+    real, seen = loop.stop_if_broken, []
+    first = jax.random.key_data(trained_keys())
+
+    def guard(run, parts, epoch, state, values):
+        real(run, parts, epoch, state, values)
+        if epoch == 4 and np.array_equal(jax.random.key_data(state.key), first):
+            seen.append(epoch)
+            raise guard_module.DivergedError("training diverged before epoch 4: by accident")
+
+    monkeypatch.setattr(loop, "stop_if_broken", guard)
+    return seen
+
+
+def trained_keys():
+    run = trained()
+    return run.load(train.saved_form(train.assemble(run.config)))[1].key
+
+
+def test_a_run_goes_back_to_its_last_good_checkpoint_and_on_with_fresh_noise(tmp_path, diverging_once, monkeypatch):
+    made = [copy_of(trained(), tmp_path / name) for name in ("whole", "killed")]
+    for run in made:
+        run.checkpoints()[4].unlink()
+    with pytest.raises(UserError, match=r"by accident$"):
+        loop.run_training(made[0], quiet=True)
+    assert list(made[0].checkpoints()) == [2]
+
+    assert loop.run_training(made[0], quiet=True, rollbacks=1) == loop.Outcome(4, "finished")
+    counts = made[0].counts(4)
+    once = trained().counts(4).env_steps - trained().counts(2).env_steps
+    assert (counts.rollbacks, counts.env_steps) == (1, trained().counts(4).env_steps + once)
+    assert [row["epoch"] for row in made[0].metrics()] == [2, 4]
+    (turn,) = made[0].provenance()["rolled_back"]
+    assert turn == {"to_epoch": 2, "before_epoch": 4, "why": "training diverged before epoch 4: by accident"}
+    ends = [arrays_of(run.checkpoints()[4]) for run in (made[0], trained())]
+    weights = [name for name in ends[0] if name.startswith("learner/sac/policy") and name.endswith("weight")]
+    assert weights and not [name for name in weights if ends[0][name] == ends[1][name]]
+
+    with monkeypatch.context() as patch:  # killed after it went back, before the next checkpoint
+        patch.setattr(Run, "save", lambda *_: (_ for _ in ()).throw(MemoryError))
+        with pytest.raises(MemoryError):
+            loop.run_training(made[1], quiet=True, rollbacks=1)
+    assert loop.run_training(made[1], quiet=True, rollbacks=1).epoch == 4
+    assert arrays_of(made[1].checkpoints()[4]) == ends[0] and len(diverging_once) == 4
+
+
+def test_a_run_goes_back_as_often_as_it_may_and_then_stops(tmp_path, monkeypatch):
+    run = copy_of(trained(seeds=3), tmp_path / "run")
+    run.checkpoints()[4].unlink()
+    train.assemble.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(train_state, "make_engine", with_engine(Breaking))
+        with pytest.raises(UserError, match=r"broke down before epoch 4 .*it went back 2 times, as often as it may"):
+            loop.run_training(run, quiet=True, rollbacks=2)
+    assert list(run.checkpoints()) == [2] and len(run.provenance()["rolled_back"]) == 2
+    train.assemble.cache_clear()
+
+
+def test_numbers_beyond_all_measure_have_diverged(tmp_path):
+    learner = {"weight": jnp.array([1.0, -2e15]), "fine": jnp.array([-9e14]), "count": jnp.array([2**31 - 1])}
+    assert guard_module.exploded(learner) == ["weight"]
 
 
 # --- MuJoCo -------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The command line: `wanderlust discover`, `evaluate`, `reach`, `downstream` and so on, a class for each."""
 
 import contextlib
+import errno
 import io
 import itertools
 import sys
@@ -24,7 +25,8 @@ from wanderlust.cli.skills import Discover, Evaluate, Export, List, Prune, Publi
 from wanderlust.cli.studies import ITEMS, Bench, Reproduce
 from wanderlust.cli.sweeps import Sweep
 from wanderlust.cli.video import Video
-from wanderlust.errors import UserError, did_you_mean
+from wanderlust.errors import LONGEST, UserError, did_you_mean, printable
+from wanderlust.report.terminal import Terminal
 from wanderlust.runs.entries import check_source
 
 GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
@@ -150,15 +152,33 @@ def _no_such(words: Sequence[str], kind: Any) -> str:
     return f"there is no option {flag}{did_you_mean(flag, known)}"
 
 
+OF_FILES = (
+    errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP,
+    errno.ENOTDIR, errno.EMFILE, errno.ENFILE,
+)  # fmt: skip
+"""Errors that a name, a disk or a permission makes, wherever they come from."""
+
+
+def _place_of(error: Exception) -> str:
+    """The file that an error is about, in front of what is wrong with it."""
+    name = getattr(error, "filename", None)
+    return f"cannot use {printable(str(name), 200)}: " if name else ""
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run a command; bad input ends in one line on stderr and exit code 2."""
     with lasting_output() as lost:
         try:
             with stoppable():
-                console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)  # zoo:ant: is no ant
+                console = Terminal()  # zoo:ant: is no ant
                 code = _run((sys.argv[1:] if argv is None else argv) or ["--help"], console)
         except UserError as error:
             _complain(str(error))
+            code = EXIT_USER_ERROR
+        except (OSError, UnicodeEncodeError) as error:
+            if isinstance(error, OSError) and error.errno not in OF_FILES:
+                raise
+            _complain(printable(f"{_place_of(error)}{getattr(error, 'strerror', None) or error}", LONGEST))
             code = EXIT_USER_ERROR
         except KeyboardInterrupt as stop:
             _complain(str(stop) if stop.args else "stopped")

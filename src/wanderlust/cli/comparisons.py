@@ -2,7 +2,7 @@
 
 import dataclasses
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,7 +114,7 @@ class Report:
         with tempfile.TemporaryDirectory(prefix="wanderlust-evaluations-") as place:
             if not self.quick:
                 records = _evaluated(records, self.episodes, Path(place), console)
-            text = report([Reported(one, reproduction(one), _next(one)) for one in records], __version__)
+            text = report([Reported(one, reproduction(one), _next(one), _verdict(one)) for one in records], __version__)
         write_atomic(page, text)
         console.print(f"report: {page} ({len(text) / 1e6:.1f} MB)")
         return 0
@@ -167,6 +167,20 @@ def _show(
     for key, cells in came_to.items():
         table.add_row(key, *cells)
     console.print(table, soft_wrap=False)
+
+
+def _verdict(record: Any) -> list[str]:
+    """The verdict of a run's evaluation in words; nothing where there is none, as of older ones."""
+    from wanderlust.evaluation.verdict import words
+
+    found = (record.evaluation or {}).get("verdict")
+    if not isinstance(found, Mapping):
+        return []
+    try:
+        return words(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        advice = "`wanderlust evaluate` makes it anew"
+        raise UserError(f"{record.label}: the verdict of its evaluation is damaged ({problem!r}); {advice}") from None
 
 
 def _next(record: Any) -> list[tuple[str, str]]:

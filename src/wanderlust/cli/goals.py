@@ -48,11 +48,12 @@ class ReachGoals(OnRun):
         result = reach(run, list(self.goal), self.radius, limit, self.seed, self.engine, until)
         picture = draw_reach(run.results)
         digits = 2 if result["radius"] >= 1 else 3
-        pace = f", skills go {result['speed']:.2g} a step" if result["speed"] else ""
-        console.print(f"a goal is reached within {result['radius']:.{digits}f}{pace}")
+        unit = f" {result['unit']}" if result["unit"] else ""
+        pace = f", skills go {result['speed']:.2g}{unit} a step" if result["speed"] else ""
+        console.print(f"a goal is reached within {result['radius']:.{digits}f}{unit}{pace}")
         for n, leg in enumerate(result["legs"], 1):
             place = ", ".join(f"{x:g}" for x in leg["goal"])
-            away, closest = (f"{leg[key]:.{digits}f}" for key in ("distance", "closest"))
+            away, closest = (f"{leg[key]:.{digits}f}{unit}" for key in ("distance", "closest"))
             missed = f"missed by {away} after {leg['steps']} steps, nearest {closest}"
             how = f"reached in {leg['steps']} steps" if leg["reached"] else missed
             how += ", and fell" if leg["fell"] else ""

@@ -52,7 +52,9 @@ def refuse(extra: list[str], why: str) -> None:
         raise UserError(f"{why}; leave out {flags}")
 
 
-def train_and_report(console: Console, run: Any, budget_seconds: float | None, listeners: Any) -> int:
+def train_and_report(
+    console: Console, run: Any, budget_seconds: float | None, listeners: Any, rollbacks: int = 0
+) -> int:
     """Train a run, and say how that ended, what came of it and what to try next."""
     api = import_api()
     from wanderlust.envs import devices
@@ -69,7 +71,7 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None, l
     report_decisions(console, config)
     resume = f"continue with: {_program()} discover --resume {_quoted(run)}"
     try:
-        outcome = api.train(run, budget_seconds, listeners=listeners)
+        outcome = api.train(run, budget_seconds, rollbacks=rollbacks, listeners=listeners)
     except KeyboardInterrupt as stop:
         raise stop if stop.args else KeyboardInterrupt(f"stopped at once; {resume}") from None
     if outcome.reason == "interrupted":
@@ -131,23 +133,30 @@ def _evaluated(run: Any) -> bool:
 
 
 def report_decisions(console: Console, config: Any) -> None:
-    """What was decided by rule about a model file, and what random actions do to it; nothing of other worlds."""
+    """What was decided by rule about a body nobody has tuned numbers for; nothing of other worlds."""
     from wanderlust.envs import make_world
     from wanderlust.envs.models.describe import decisions
+    from wanderlust.envs.worlds.gymnasium import GymnasiumWorld
     from wanderlust.envs.worlds.mjcf_file import ModelFile
 
     world = make_world(config.env)
-    if not isinstance(world, ModelFile):
+    if isinstance(world, ModelFile):
+        rows = {**decisions(world), "random actions": world.trial.words()}
+    elif isinstance(world, GymnasiumWorld) and world.moved:
+        rows = {"episode": f"{config.env.episode_length} control steps (env.episode_length)"}
+    else:
         return
     sac = config.sac
     entropy = f"entropy weight {sac.alpha:g}, " if not sac.learn_alpha else ""
+    seen = f"the map sees {config.env.focus} (--focus), " if config.env.focus else ""
     learning = (
-        f"{entropy}horizon of {1 / (1 - sac.discount):.0f} control steps, places divided by {sac.position_scale:g} "
-        f"for policy and critics (sac.alpha, sac.discount, sac.position_scale)"
+        f"{seen}{entropy}rewards times {config.method.reward_scale:g}, horizon of {1 / (1 - sac.discount):.0f} control "
+        f"steps, places divided by {sac.position_scale:g} for policy and critics (sac.alpha, method.reward_scale, "
+        "sac.discount, sac.position_scale)"
     )
     table = Table("", "", title="decided by rule, where you said nothing", show_header=False, box=None)
     table.title_justify = "left"
-    for name, words in {**decisions(world), "random actions": world.trial.words(), "learning": learning}.items():
+    for name, words in {**rows, "learning": learning}.items():
         table.add_row(name, words)
     console.print(table, soft_wrap=False)
 
@@ -180,7 +189,7 @@ def _program() -> str:
 def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engine: EngineName = "auto") -> None:
     """Evaluate, draw, and show both."""
     from wanderlust.evaluation.evaluate import evaluate
-    from wanderlust.evaluation.metrics import MEASURES
+    from wanderlust.evaluation.metrics import meaning
     from wanderlust.evaluation.verdict import words as verdict_words
     from wanderlust.report.plots import draw_run
     from wanderlust.report.progress import waiting
@@ -195,7 +204,7 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     numbers = Column("mean ± 95% interval" if many else "value", justify="right")
     table = Table("measure", numbers, title=title, title_justify="left")
     for name, value in result["metrics"].items():
-        measured = MEASURES[name].replace("of 1 x 1", f"of {result['bin']:g} x {result['bin']:g}")
+        measured = meaning(name, result["bin"], result["place_dims"])
         table.add_row(measured, f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
     console.print(table, soft_wrap=False)
     for which, counts in zip(result["seeds"], result.get("kinds", {}).get("counts", []), strict=False):

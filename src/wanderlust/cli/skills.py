@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from tyro.conf import Positional, UseAppendAction, arg
 
-from wanderlust.checks import check_budget, check_request
+from wanderlust.checks import check_budget, check_request, rollbacks_allowed
 from wanderlust.cli.process import import_api
 from wanderlust.cli.reports import EXIT_BROKEN, OnRun, refuse, report_drive, report_evaluation, train_and_report
 from wanderlust.cli.studies import ITEMS
@@ -71,6 +71,11 @@ class Discover:
     """Train for this many environment steps per seed (rounded up to whole epochs)."""
     log: Annotated[tuple[Literal["tensorboard", "wandb", "trackio"], ...], UseAppendAction] = ()
     """Send the rows of metrics.jsonl there, too (extras of these names); may be repeated."""
+    on_divergence: Literal["stop", "rollback"] = "stop"
+    """What happens when training or physics goes astray (NaN, or numbers beyond all measure): stop, or roll back to the
+    last good checkpoint and go on with fresh noise."""
+    rollbacks: Annotated[int, arg(metavar="N")] = 3
+    """With --on-divergence rollback: how often the run may go back, over its whole life."""
     changes: dict[str, Any] = dataclasses.field(default_factory=dict)
     """The flags made from the configuration (`flags.py`)."""
 
@@ -84,13 +89,24 @@ class Discover:
         if self.config is not None:
             decided = {"env", "method", "bonus", "skills", "discrete", "recipe"}
             refuse([name for name in given if name in decided], "--config decides what is learned and how")
+        turns = rollbacks_allowed(self.on_divergence, self.rollbacks)
         if self.resume is not None:
-            allowed = {"resume", "budget_seconds", "log", "engine"}
+            allowed = {"resume", "budget_seconds", "log", "engine", "on_divergence", "rollbacks"}
             refuse([name for name in given if name not in allowed], "--resume continues a run as it was configured")
             check_source(self.resume)
             run = import_api().open_to_resume(self.resume, self.changes.get("engine"))
         else:
-            elsewhere = ("out", "begin_with", "resume", "budget_seconds", "log", "set", "focus")
+            elsewhere = (
+                "out",
+                "begin_with",
+                "resume",
+                "budget_seconds",
+                "log",
+                "set",
+                "focus",
+                "on_divergence",
+                "rollbacks",
+            )
             options = {field.name: getattr(self, field.name) for field in plain if field.name not in elsewhere}
             typed |= {} if self.focus is None else {"env.focus": self.focus}
             changes = (*self.set, *(f"{name}={json.dumps(value)}" for name, value in typed.items()))
@@ -99,7 +115,7 @@ class Discover:
                 check_source(self.begin_with)
             api = import_api()
             run = api.start_run(api.configure(**options, set=changes), self.out, self.begin_with)
-        return train_and_report(console, run, self.budget_seconds, listeners)
+        return train_and_report(console, run, self.budget_seconds, listeners, turns)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,12 @@
 """Configurations as JSON, in and out. Unknown keys and wrong types are errors."""
 
 import dataclasses
+import functools
 import json
 import math
 import types
 import typing
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from wanderlust.config.bounds import check_bound
 from wanderlust.config.run import EnvConfig, MethodConfig, RunConfig
@@ -143,6 +144,11 @@ def _registered(kind: Any, data: Any, where: str, spot: str) -> Any:
         raise UserError(f"{where}: {spot}.name: {error}") from None
 
 
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
 def _field_names(kind: Any) -> set[str]:
     return {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
 
@@ -160,7 +166,7 @@ def build(kind: Any, data: Any, where: str, path: str = "") -> Any:
         kind = _registered(kind, data, where, spot)
     if dataclasses.is_dataclass(kind):
         require(isinstance(data, dict), f"{where}: {spot} must be an object with named fields, not {data!r}")
-        hints = typing.get_type_hints(kind)
+        hints = _hints(cast(Any, kind))
         fields = {f.name: f for f in dataclasses.fields(kind)}
         for key in data:
             name = f"{path}.{key}" if path else key

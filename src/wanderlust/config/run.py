@@ -25,12 +25,17 @@ class EnvConfig:
     name: str
     """As `wanderlust list` has it, or ``package.module:Name``."""
     episode_length: Count = 200
+    """Steps until the time limit."""
     focus: str = ""
     """Which entries of the observation the method's network sees: names or numbers, with commas between; nothing for
     what the world says, mostly all."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "env.")
+
+    def start_within(self, reach: float) -> "EnvConfig | None":
+        """The same with starts up to so far from where they are; None where the world cannot shift them."""
+        return None
 
     def find_files(self, folder: Path) -> None:
         """Read what else the environment needs and a run kept in its folder; called before a world is made of this."""
@@ -42,6 +47,7 @@ class SkillConfig:
 
     kind: Literal["continuous", "discrete", "box"] = "continuous"
     size: int = 2
+    """Dimensions, or the number of discrete skills."""
     unit_length: bool = False
     """Continuous skills are directions only: drawn from the unit sphere."""
 
@@ -69,7 +75,9 @@ class MethodConfig:
     view: Variant = ""
     """What is seen: xy = the method's network sees the position only; o = policy and critics do not see it."""
     hidden: Widths = (1024, 1024)
+    """Widths of the hidden layers of the method's own network."""
     learning_rate: Positive = 3e-5
+    """Of its Adam."""
     reward_scale: Positive = 1.0
     """The method's reward is multiplied by this for the policy's learning; the network's own is not."""
 
@@ -94,17 +102,22 @@ class SacConfig:
     """Soft actor-critic."""
 
     hidden: Widths = (1024, 1024)
+    """Widths of the hidden layers of policy and critics."""
     policy_activation: Literal["tanh", "relu"] = "tanh"
+    """In the policy's hidden layers; critics use ReLU."""
     policy_learning_rate: Positive = 1e-4
     critic_learning_rate: Positive = 1e-4
     alpha_learning_rate: Positive = 1e-4
     discount: Share = 0.99
+    """Gamma, in [0, 1)."""
     alpha: Positive = 0.01
     """Entropy coefficient: fixed, or where it starts if it is learned."""
     learn_alpha: bool = False
+    """Whether the entropy coefficient is learned."""
     target_entropy_per_action: float = 0.5
     """A learned alpha steers the entropy to -this * (number of action dimensions)."""
     target_step: float = 0.005
+    """How far the target critics move each time, in (0, 1]."""
     target_update: Literal["step", "epoch"] = "epoch"
     """When the target critics move: after every gradient step, or once an epoch."""
     time_limit_is_terminal: bool = True
@@ -128,13 +141,17 @@ class ScheduleConfig:
     """What one epoch is: collect, then learn."""
 
     epochs: Count
+    """How long a run is."""
     worlds: Count
     """Environments that are stepped side by side."""
     steps: Count
     """Steps of each world in a collection; with steps = episode length a collection is one episode a world."""
     sac_steps: Count
+    """Gradient steps of SAC per epoch."""
     sac_batch: Count
+    """Transitions in each, drawn with replacement."""
     method_steps: Count
+    """Gradient steps of the method's network per epoch; those of SAC unless the order is sac-first."""
     method_batch: CountOrZero = 0
     """Transitions per step of the method's network; 0 means the whole fresh collection."""
     order: Literal["sac-first", "interleaved", "joint"] = "sac-first"
@@ -210,6 +227,7 @@ class RunConfig:
     sac: SacConfig
     schedule: ScheduleConfig
     recipe: str = "custom"
+    """Where the numbers came from; a label."""
     seed: int = 0
     """The first seed."""
     seeds: Count = 1
@@ -218,6 +236,7 @@ class RunConfig:
     """What steps the environments: `jax` (dynamics that are a formula), `c` (MuJoCo on CPU cores), `warp` (MuJoCo on a
     GPU), `gymnasium` (an environment of Gymnasium's, which steps itself)."""
     driver: DriverName = "fused"
+    """`fused`: an epoch is one compiled program; `split`: environments are stepped on the host."""
     precision: Precision = "float32"
     """Of the products in policy and critics; phi, rewards, targets and optimisers are float32 in any case."""
     log_every: Count = 50

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from wanderlust.catalogue import CONTROLLERS
 from wanderlust.downstream.tasks import AnyTask, GoalTask
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, require_at_least, require_seed
 from wanderlust.methods import make_method
 from wanderlust.methods.skills import make_skills
 from wanderlust.registry import METHODS
@@ -48,7 +48,9 @@ def check_request(request: Request, source: Run) -> None:
     """Refuse what does not go together, in one line."""
     task, controller, config = request.task, request.controller, source.config
     method, discrete = make_method(config.method, make_skills(config.skills)), config.skills.kind == "discrete"
-    if controller not in CONTROLLERS:
+    if not isinstance(task, AnyTask):
+        raise UserError(f"the task is {task!r}; it must be the name of one, or what make_task gives")
+    if not isinstance(controller, str) or controller not in CONTROLLERS:
         raise UserError(f"--controller is {controller!r}; it must be one of {', '.join(CONTROLLERS)}")
     if task.env != config.env.name:
         raise UserError(f"{task.name} is a task of {task.env!r}; these skills are of {config.env.name!r}")
@@ -75,10 +77,9 @@ def check_request(request: Request, source: Run) -> None:
                 raise UserError(f"--{flag} is for controllers that learn, {' and '.join(LEARNING)}; leave it out")
     for name in ("seeds", "epochs", "worlds", "hold", "episodes"):
         value = getattr(request, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name} is {value}; it must be at least 1")
-    if not 0 <= request.seed < 2**31:
-        raise UserError(f"--seed is {request.seed}; it must be in [0, 2^31)")
+        if value is not None:
+            require_at_least(1, f"--{name}", value)
+    require_seed("--seed", request.seed)
     if request.hold is not None and controller in ("zero-shot", "mppi"):
         raise UserError(f"--hold is not for --controller {controller}, which has a rhythm of its own; leave it out")
     decided = ("recipe", "seeds", "epochs", "worlds", "hold")

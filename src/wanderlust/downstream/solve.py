@@ -54,10 +54,11 @@ from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import summarise
 from wanderlust.report.progress import progress
 from wanderlust.runs.files import write_arrays, write_json
-from wanderlust.runs.folders import locked, make_folder
+from wanderlust.runs.folders import make_folder
 from wanderlust.runs.learned import load_learner
 from wanderlust.runs.provenance import provenance
 from wanderlust.runs.run import Run
+from wanderlust.runs.writer import HeldError, hold
 from wanderlust.runs.zoo import open_run
 
 SHOWN = 6
@@ -121,19 +122,19 @@ def solve(
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Keep other processes from the same results; a folder that was made for this and stayed empty goes again."""
-    with contextlib.ExitStack() as stack:
-        made = make_folder(folder)
-        try:
-            stack.enter_context(locked(folder))
-        except BlockingIOError:
-            raise UserError(f"another process is at work in {folder}; wait for it or stop it first") from None
-        try:
+    made = make_folder(folder)
+    try:
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(hold(folder))
+            except HeldError:
+                raise UserError(f"another process is at work in {folder}; wait for it or stop it first") from None
             yield
-        finally:
-            if made:
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-                    folder.parent.rmdir()
+    finally:
+        if made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+                folder.parent.rmdir()
 
 
 def _solve(source: Run, request: Request, folder: Path, engine: EngineName, quiet: bool, film: bool) -> dict[str, Any]:

@@ -21,8 +21,9 @@ from wanderlust.downstream.settings import get_setting, usual_option_length
 from wanderlust.envs import devices
 from wanderlust.errors import UserError
 from wanderlust.report.progress import progress
-from wanderlust.runs.files import read_rows, write_atomic
+from wanderlust.runs.files import write_atomic
 from wanderlust.runs.learned import Learned
+from wanderlust.runs.metrics import read_metrics
 from wanderlust.train.stopping import stop_signals
 
 SAVE_AFTER = 30.0
@@ -58,7 +59,7 @@ def learn(given: ControllerSetup, begun: SavedController, quiet: bool) -> SavedC
     A kill costs what was learned since the training was last written.
     """
     now, learner, setting, began = begun, begun.learner, begun.learner.setting, time.monotonic()
-    rows = [row for row in read_rows(given.folder / "curve.jsonl") if 0 < row.get("epoch", 0) <= begun.epoch]
+    rows = [row for row in read_metrics(given.folder / "curve.jsonl") if 0 < row["epoch"] <= begun.epoch]
     saved = -math.inf
     train_epoch = hierarchy.make_epoch(given.parts, given.task, learner)
     with stop_signals() as pressed, progress(setting.epochs, "epoch", first=begun.epoch, quiet=quiet) as line:
@@ -79,11 +80,11 @@ def learn(given: ControllerSetup, begun: SavedController, quiet: bool) -> SavedC
             controllers = jax.device_get(hierarchy.controllers(learner, training))
             now = now._replace(epoch=epoch, steps=steps, seconds=seconds, controllers=controllers, training=training)
             write_atomic(given.folder / "curve.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
-            write(given.folder / CONTROLLER, FORMAT, now)
             stop = pressed()
             if (stop or time.monotonic() - saved >= SAVE_AFTER) and epoch < setting.epochs:
-                write(given.folder / TRAINING, PAUSED, now)
+                write(given.folder / TRAINING, PAUSED, now)  # first: a controller without it is at its end
                 saved = time.monotonic()
+            write(given.folder / CONTROLLER, FORMAT, now)
             line.update(epoch, f"{steps:,} steps per seed  return {values['return'].mean():.2f}")
             if stop and epoch < setting.epochs:
                 raise KeyboardInterrupt(

@@ -12,6 +12,8 @@ from wanderlust.envs.worlds.body import Body
 from wanderlust.errors import UserError, require
 
 AXES = ("x", "y", "z")
+ALL = "all"
+"""The focus that sees every entry."""
 QUATERNION = ("qw", "qx", "qy", "qz")
 
 
@@ -58,10 +60,11 @@ def named_entries(focus: str, world: str, known: Addresses, obs_dim: int) -> tup
             name, index = match.groups()
         elif re.fullmatch(r"\d+(:\d*)?", part):
             name, index = "", part
-        entries = tuple(range(obs_dim)) if not name and index else known.get(name)
+        everything = (not name and index) or (name == ALL and name not in known)
+        entries = tuple(range(obs_dim)) if everything else known.get(name)
         if entries is None:
             raise UserError(
-                f"--focus {focus}: {world} observes no {part!r}; it has {', '.join(known)}, parts of them such as "
+                f"--focus {focus}: {world} observes no {part!r}; it has {', '.join(known)}, all, parts of them such as "
                 f"{next(iter(known))}[0:2], and numbers from 0 to {obs_dim - 1}"
             )
         picked = _picked(entries, index)

@@ -55,6 +55,8 @@ def check_amounts(rollouts: int, steps: int, seed: int) -> None:
     for name, value in (("rollouts", rollouts), ("steps", steps), ("seed", seed)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise UserError(f"{name} is {value!r}; it must be a whole number")
+    if not -(2**63) <= seed < 2**63:
+        raise UserError(f"seed is {seed}; it must be below 2^63")
     if rollouts < 2:
         raise UserError(f"rollouts is {rollouts}; a standard deviation needs at least 2")
     if steps < 1:

@@ -8,8 +8,14 @@ from wanderlust.envs.spec import EnvSpec
 from wanderlust.evaluation.metrics import coverage, travelled
 
 
+def measures_of_draws(spec: EnvSpec, obs: Any) -> dict[str, float]:
+    """What an evaluation measures of skills, of random episodes [draws, time, episodes, obs]: means over draws."""
+    every = [measures_of_one(spec, one) for one in obs]
+    return {name: float(np.mean([one[name] for one in every])) for name in every[0]}
+
+
 def measures_of_one(spec: EnvSpec, obs: Any) -> dict[str, float]:
-    """What an evaluation measures of skills, of episodes [time, episodes, obs] without any."""
+    """The same of episodes [time, episodes, obs]."""
     return {
         "coverage": coverage(spec.place(obs), spec.bin),
         "travelled": float(travelled(obs, np.array(spec.obs_std)).mean()),

@@ -16,8 +16,8 @@ from wanderlust import train
 from wanderlust.config import EngineName
 from wanderlust.envs.names import entry_names
 from wanderlust.envs.spec import EnvSpec, Rollout
-from wanderlust.errors import UserError, is_count
-from wanderlust.evaluation.baseline import measures_of_one
+from wanderlust.errors import UserError, is_count, require_at_least, require_seed
+from wanderlust.evaluation.baseline import measures_of_draws
 from wanderlust.evaluation.metrics import alignment, coverage, kind_of_motion, of_object, summarise, travelled
 from wanderlust.evaluation.robustness import robustness
 from wanderlust.evaluation.verdict import finite_or_none, floor_of, judge_seed, level, mean_of
@@ -34,9 +34,11 @@ RANDOM_DRAWS = 3
 def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = "auto") -> dict[str, Any]:
     """Roll out `episodes` random skills per seed with mode and with sampled actions; write and return the measures.
 
-    As many episodes of random actions, once for all seeds, are what they are compared with.
+    As many episodes of random actions, drawn three times for all seeds together, are what they are compared with.
     The engine need not be the one that trained the run.
     """
+    require_at_least(1, "episodes", episodes)
+    require_seed("seed", seed)
     parts = train.assemble(dataclasses.replace(run.config, engine=engine))
     epoch, learned = load_learner(run, parts)
     keys = jax.random.split(jax.random.key(seed), run.config.seeds)
@@ -64,10 +66,11 @@ def evaluate(run: Run, episodes: int = 200, seed: int = 0, engine: EngineName = 
         "engine": parts.engine.name,
         "seeds": list(range(run.config.seed, run.config.seed + run.config.seeds)),
         "metrics": {name: {**summarise(v)._asdict(), "per_seed": v} for name, v in per_seed.items()},
-        "random": measures_of_one(spec, random),
+        "random": measures_of_draws(spec, by_chance.obs),
         "entries": list(entry_names(parts.world)),
         "unit": getattr(parts.world, "unit", "m"),
         "bin": spec.bin,
+        "place_dims": int(spec.place(random).shape[-1]),
         "verdict": _verdict(parts, mode, by_chance, aligned, phi_last - phi_first)
         | {
             "trained": epoch / run.config.schedule.epochs,
@@ -110,6 +113,7 @@ def _verdict(parts: train.Setup, mode: Rollout, by_chance: Rollout, aligned: lis
         "mean": mean_of(seeds),
         "per_seed": seeds,
         "random_coverage": {name: finite_or_none(value) for name, value in floor._asdict().items()},
+        "sees_place_alone": parts.view.method_entries == spec.position,
         "place": "position" if not spec.directions else "focus" if spec.position else "principal directions",
         "episode_length": spec.episode_length,
     }

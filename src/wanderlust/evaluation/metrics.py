@@ -23,6 +23,11 @@ MEASURES = {
 """What an evaluation measures, by the names in evaluation.json."""
 
 
+def meaning(name: str, side: float = 1.0, dims: int = 2) -> str:
+    """What a measure means, where bins of the plane, or of a line, have a side of their own."""
+    return MEASURES[name].replace("1 x 1", " x ".join([f"{side:g}"] * dims))
+
+
 def coverage(positions: NDArray[np.floating], bin_size: float = 1.0) -> int:
     """How many bins of the plane (or line) any of the positions [..., dims] falls into; bins align at zero.
 

@@ -1,6 +1,5 @@
 """Whether skills keep their direction from other starts, and when one follows another in mid-episode."""
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -10,6 +9,7 @@ from jaxtyping import Array, Key
 from numpy.typing import NDArray
 
 from wanderlust import train
+from wanderlust.config import EnvConfig
 from wanderlust.envs import World, make_world
 from wanderlust.envs.spec import Rollout
 from wanderlust.train.probe import make_episodes, over_seeds
@@ -73,7 +73,6 @@ def _cosine(moved: NDArray[Any], usual: NDArray[Any], side: float) -> float | No
 
 def _shifted(world: World, reach: float) -> World:
     """The same with starts up to so far away; the same world where that cannot be asked for."""
-    config = getattr(world, "config", None)
-    if config is None or not hasattr(config, "start_range") or not world.spec.position:
-        return world
-    return make_world(dataclasses.replace(config, start_range=reach))
+    config: EnvConfig | None = getattr(world, "config", None)
+    shifted = config.start_within(reach) if config is not None and world.spec.position else None
+    return world if shifted is None else make_world(shifted)

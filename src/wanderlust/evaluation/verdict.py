@@ -1,6 +1,6 @@
 """Did it learn: a verdict in words on the skills of a run, from measures that need no paper to be understood.
 
-Its thresholds, and what they say of known runs, are in docs/did-it-learn.md.
+Its thresholds, and what they say of known runs, are in docs/how-to/did-it-learn.md.
 """
 
 import math
@@ -208,7 +208,8 @@ def words(verdict: Mapping[str, Any]) -> list[str]:
         f"{found['survived_random'] * length:.0f}."
     )
     lines.extend(_robust(verdict["robustness"]))
-    advice = [said for said in ADVICE[verdict["level"]] if said != FOCUS or verdict["place"] == "position"]
+    helps = verdict["place"] == "position" and not verdict.get("sees_place_alone")
+    advice = [said for said in ADVICE[verdict["level"]] if said != FOCUS or helps]
     return lines + ([f"What to try: {', '.join(advice)}."] if advice else [])
 
 
@@ -222,7 +223,7 @@ def _robust(found: Mapping[str, Any]) -> list[str]:
 
 
 FOCUS = "`--focus position`"
-"""Where the world has a position."""
+"""Where the world has a position, and the method's network sees more."""
 LONGER, SEEDS, WEIGHT = "train for longer", "other seeds (--seeds 4)", "a larger --sac.alpha"
 ADVICE = {
     "learned": [],

@@ -91,7 +91,7 @@ def _body(world: World) -> dict[str, Any]:
 def _control(world: Body) -> dict[str, Any]:
     """What actions are as controls."""
     if isinstance(world, Steered):
-        return {"of_action": "a rule of the environment's own; docs/worlds.md has it"}
+        return {"of_action": "a rule of the environment's own; docs/reference/worlds.md has it"}
     controls = Controls.of_model(world.model)
     low, high = controls.low.tolist(), (controls.low + 2 * controls.half).tolist()
     return {"low": low, "high": high, "of_action": "low + (action + 1) / 2 * (high - low)"}

@@ -55,6 +55,7 @@ class EpisodicVectorEnv(VectorEnv[NDArray[np.float32], NDArray[Any], NDArray[Any
         render_mode: str | None = None,
     ) -> None:
         """Actions are the world's own by default, and `entries` follow its observation. Messages begin with `who`."""
+        require(num_envs is not None, f"{who}: num_envs is None; it must be a whole number of at least 1")
         check_counts(who, num_envs=num_envs, threads=threads)
         note_process()
         mode, spec = autoreset_mode_of(who, autoreset_mode), world.spec

@@ -17,7 +17,7 @@ from wanderlust.downstream.settings import LARGEST_SKILL
 from wanderlust.downstream.tasks import Task, make_task
 from wanderlust.downstream.tasks.free import FreeTask
 from wanderlust.envs import World
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, require
 from wanderlust.gym.base import VectorStep
 from wanderlust.gym.tasks import OptionVectorEnv, SingleTaskEnv
 from wanderlust.runs.loading import Skills, load
@@ -114,6 +114,8 @@ def _task_and_world(skills: Skills, task: str | Task[Any] | World) -> tuple[Task
         return make_task(task), skills.world
     given: Any = task
     if not hasattr(given, "initial"):
+        known = all(hasattr(given, name) for name in ("name", "env", "entries", "horizon"))
+        require(known, f"task is {task!r}; it must be the name of a task, what make_task gives, or a world")
         return given, skills.world
     if given.spec.groups != skills.spec.groups:
         raise UserError(f"these skills are of {skills.spec.name}, which observes something else than this world")

@@ -54,6 +54,8 @@ class Method(abc.ABC):
     """The skills it learns by default."""
     entropy: ClassVar[float | None] = 1.0
     """SAC's alpha as a multiple of LSD's in the same recipe; None lets SAC adjust it."""
+    in_units: ClassVar[bool] = False
+    """Whether its reward is a distance in what its network sees, which grows with how far a body gets."""
     keeps_start: ClassVar[bool] = False
     """Whether transitions carry the first observation of their episode (`Transition.start`)."""
     sees: ClassVar[tuple[str, ...]] = ()

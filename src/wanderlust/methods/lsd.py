@@ -29,6 +29,8 @@ class LsdState(NamedTuple):
 class Lsd(EncoderMethod):
     """Continuous and discrete LSD: they differ only in the code of a skill (`skills.py`)."""
 
+    in_units = True
+
     @property
     def goal_rule(self) -> GoalRule:
         return "direction"

@@ -37,11 +37,14 @@ def examine(name: str, kwargs: dict[str, Any], starts: int, rollouts: int, steps
                 "reset(seed=0) does not start twice in the same state, as Gymnasium asks of every environment: draw "
                 "starts from self.np_random, after super().reset(seed=seed)"
             )
-        states = np.concatenate([_random_rollout(one, k, steps) for k in range(rollouts)])
+        rolled = np.array([_random_rollout(one, k, steps) for k in range(rollouts)])
     finally:
         with contextlib.suppress(Exception):
             one.env.close()
+    states = rolled.reshape(-1, rolled.shape[-1])
     mean, std = states.mean(axis=0, dtype=np.float64), states.std(axis=0, dtype=np.float64)
+    place = found["groups"].get("position", [])
+    std[place] = std[place].max(initial=0.0)  # a metre is as far to the side as ahead
     std[std == 0.0] = 1.0
     _, _, directions = np.linalg.svd((states[:20_000] - mean) / std, full_matrices=False)
     more = len(found["added"])
@@ -54,8 +57,21 @@ def examine(name: str, kwargs: dict[str, Any], starts: int, rollouts: int, steps
         "starts": np.array(first),
         "mean": mean.astype(np.float32),
         "std": std.astype(np.float32),
+        "moved": _moved(rolled[..., place] / std[place]) if place else 0.0,
+        "control_seconds": _control_seconds(one.env),
         "directions": _signed(directions[:2]).astype(np.float32),
     }
+
+
+def _moved(places: NDArray[np.floating]) -> float:
+    """By how much [rollouts, time, entries] change in a step: the median, as some steps begin an episode."""
+    return float(np.median(np.linalg.norm(np.diff(places, axis=1), axis=-1)))
+
+
+def _control_seconds(env: Any) -> float:
+    """Simulated time of a step, of environments that say it where Gymnasium's own do; 0 of others."""
+    step = getattr(env.unwrapped, "dt", 0.0) if _model(env) is not None else 0.0
+    return float(step) if isinstance(step, float | int) and 0 < step < 10 else 0.0
 
 
 def _signed(directions: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -4,6 +4,7 @@ import dataclasses
 
 from wanderlust.config import RunConfig, ScheduleConfig, SkillConfig, StageConfig, Variant, method_config
 from wanderlust.envs import make_world
+from wanderlust.envs.names import focus_entries
 from wanderlust.methods import View
 from wanderlust.methods.ibol.linearizer import LinearizerConfig
 from wanderlust.recipes.point import one_start
@@ -17,7 +18,8 @@ def linearizing(config: RunConfig) -> RunConfig:
     assert isinstance(method, LinearizerConfig)
     # steps between two subgoals of IBOL; PointEnv's episodes are of ten steps in all
     block = min(2 if config.env.name == "point" else 10, max(1, config.env.episode_length // 2))
-    seen = View(make_world(config.env).spec, method.view).method_dim
+    world = make_world(config.env)
+    seen = View(world.spec, method.view, focus=focus_entries(world, config.env.focus)).method_dim
     standardise = method.view.endswith("o") and config.env.name != "humanoid"
     return dataclasses.replace(
         config,

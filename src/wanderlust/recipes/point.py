@@ -9,7 +9,7 @@ from wanderlust.recipes.sac import entropy_weight, learning_rates
 
 
 def point_paper(name: str, view: Variant, skills: SkillConfig) -> RunConfig:
-    """The appendix's numbers for PointEnv, and choices of our own where it is silent (`docs/point-goals.md`).
+    """The appendix's numbers for PointEnv, and choices of our own where it is silent (`docs/results/point-goals.md`).
 
     Said there: two layers of 128 units, 5,000 epochs of 50 episodes of 10 steps, four minibatches of 500. As in the
     released code: two whole-collection steps of phi, one target update an epoch, the time limit flagged terminal.

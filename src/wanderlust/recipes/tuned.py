@@ -13,6 +13,7 @@ from wanderlust.config import (
     with_changes,
 )
 from wanderlust.envs import MujocoWorld, make_world
+from wanderlust.envs.worlds.gymnasium import GymnasiumWorld
 from wanderlust.envs.worlds.mjcf_file import ModelFile
 from wanderlust.recipes.any_body import for_any_body
 from wanderlust.recipes.sac import entropy_weight, learning_rates
@@ -20,7 +21,7 @@ from wanderlust.registry import WORLDS
 
 
 def body_fast(world: str | EnvConfig, name: str, view: Variant, skills: SkillConfig) -> RunConfig:
-    """What gets far-reaching skills soonest on one GPU (`docs/speed.md` has what was tried).
+    """What gets far-reaching skills soonest on one GPU (`docs/explanation/recipes.md` has what was tried).
 
     Thousands of worlds a few steps at a time, since a physics step costs almost the same for one world and for
     thousands; many updates from the last collections; learning rates ten times the published ones, which normalised
@@ -100,7 +101,7 @@ def body_laptop(world: str | EnvConfig, name: str, view: Variant, skills: SkillC
 
     And with the published horizon. With that of `fast`, a third of it, Ant throws itself on its back, which changes
     much of its state at once, and stays there: of what walking would bring too little lies within 33 steps. Thousands
-    of worlds find the way out, 64 do not (`docs/speed.md`).
+    of worlds find the way out, 64 do not (`docs/explanation/recipes.md`).
     """
     fast, worlds = body_fast(world, name, view, skills), 64
     steps = max(1, fast.env.episode_length // 4)
@@ -135,5 +136,7 @@ def fallback(world: str | EnvConfig, name: str, view: Variant, skills: SkillConf
     if not isinstance(made, MujocoWorld):
         config = dataclasses.replace(config, engine="auto", driver="fused")
     if isinstance(made, ModelFile):
-        config = for_any_body(config, made)
+        config = for_any_body(config, made.trial.moved, made.gets_about)
+    elif isinstance(made, GymnasiumWorld) and made.moved:
+        config = for_any_body(config, made.moved, gets_about=True)
     return with_changes(config, WORLDS.get(config.env.name).recipe_overrides.get(config.recipe, ()))

@@ -8,11 +8,12 @@ from typing import Any
 
 from wanderlust.config import flat
 from wanderlust.errors import UserError
-from wanderlust.evaluation.metrics import MEASURES, summarise
+from wanderlust.evaluation.metrics import MEASURES, meaning, summarise
 from wanderlust.runs.card import markdown_table
-from wanderlust.runs.entries import LARGEST_TEXT
-from wanderlust.runs.files import bounded, read_object
+from wanderlust.runs.entries import one_line, read_card
+from wanderlust.runs.files import read_object
 from wanderlust.runs.measured import read_evaluation
+from wanderlust.runs.metrics import is_number
 from wanderlust.runs.run import Run
 
 ABSENT = "\N{EN DASH}"
@@ -82,6 +83,12 @@ class RunRecord:
         return [float(known)] if isinstance(known, int | float) else []
 
     @property
+    def bins(self) -> tuple[float, int]:
+        """Side and dimensions of the bins that its coverage counts."""
+        found = self.evaluation or {}
+        return float(found.get("bin", 1.0)), int(found.get("place_dims", 2))
+
+    @property
     def random(self) -> Mapping[str, float]:
         """Measures of random actions in the same world."""
         return (self.evaluation or {}).get("random") or {}
@@ -89,10 +96,7 @@ class RunRecord:
 
 def read_record(run: Run, label: str) -> RunRecord:
     """Read what a run's files say, without a write or a lock: it may be training meanwhile."""
-    if run.entry:
-        origin = read_object(bounded(run.path / "card.json", LARGEST_TEXT), "the entry's card")
-    else:
-        origin = run.provenance()
+    origin = read_card(run.path) if run.entry else run.provenance()
     found = RunRecord(label, run, run.metrics(), origin)
     return evaluated_at(found, run.results)
 
@@ -148,11 +152,14 @@ def reached(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
             spread(list(map(float, record.curve[-1]["coverage"]))) if record.curve else ABSENT for record in runs
         ],
     }
-    for name, meaning in MEASURES.items():
+    bins = {record.bins for record in runs if record.evaluation is not None}
+    one = next(iter(bins), (1.0, 2))
+    for name in MEASURES:
         if any(record.measure(name) for record in runs):
-            table[meaning] = [spread(record.measure(name)) for record in runs]
+            words = meaning(name, *one) if len(bins) < 2 else MEASURES[name].replace(" of 1 x 1", "")
+            table[words] = [spread(record.measure(name)) for record in runs]
             if name in RANDOM and any(record.random for record in runs):
-                table[f"{meaning.partition(',')[0]}, random actions"] = [
+                table[f"{words.partition(',')[0]}, random actions"] = [
                     _of(record.random.get(RANDOM[name]), "{:,.4g}") for record in runs
                 ]
     for name in dict.fromkeys(name for record in runs for name in tasks(record)):
@@ -166,7 +173,10 @@ def tasks(record: RunRecord) -> dict[str, list[float]]:
     for path in sorted((record.run.results / "downstream").glob("*/result.json")):
         facts = read_object(path, "the result")
         values = facts.get("return", {}).get("per_seed", []) if isinstance(facts.get("return"), dict) else []
-        found[f"return of {facts.get('task')}, {facts.get('controller')}"] = [float(x) for x in values]
+        if not (isinstance(values, list) and all(map(is_number, values))):
+            raise UserError(f"{path} is damaged: its returns are no numbers; `wanderlust downstream` measures anew")
+        words = [one_line(str(facts.get(name))) for name in ("task", "controller")]
+        found[f"return of {words[0]}, {words[1]}"] = [float(x) for x in values]
     return found
 
 
@@ -194,8 +204,10 @@ def notes(runs: Sequence[RunRecord]) -> list[str]:
     ]
     for record in runs:
         at = (record.evaluation or {}).get("epoch")
-        if record.evaluation is not None and record.epoch is not None and at != record.epoch:
+        if record.evaluation is not None and None not in (at, record.epoch) and at != record.epoch:
             said.append(f"{record.label} was evaluated at epoch {at:,}.")
+    if len(worlds := dict.fromkeys(record.run.config.env.name for record in runs)) > 1:
+        said.append(f"The runs are of {len(worlds)} worlds ({', '.join(worlds)}): what they cover cannot be compared.")
     episodes = {(record.evaluation or {}).get("episodes") for record in runs if record.evaluation is not None}
     if len(episodes) > 1:
         said.append("Evaluations differ in their numbers of episodes, and more episodes cover more bins.")

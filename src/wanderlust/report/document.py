@@ -3,12 +3,12 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from wanderlust.errors import UserError
-from wanderlust.evaluation.metrics import MEASURES
+from wanderlust.evaluation.metrics import MEASURES, meaning
 from wanderlust.report import html, plots
 from wanderlust.report.comparison import RANDOM, RunRecord, differences, notes, reached, spread, tasks
 from wanderlust.report.plots.side_by_side import Drawn, draw_comparison
@@ -36,6 +36,8 @@ class Reported(NamedTuple):
     record: RunRecord
     reproduce: Commands
     next_steps: Commands
+    verdict: Sequence[str] = ()
+    """Of its evaluation, a line each (`evaluation.verdict`); nothing where there is none."""
 
 
 def report(runs: Sequence[Reported], version: str) -> str:
@@ -51,7 +53,7 @@ def report(runs: Sequence[Reported], version: str) -> str:
 def _one(one: Reported, folder: Path) -> Iterator[str]:
     record = one.record
     yield html.header("Skill report", record.label, described(record), _meta(record))
-    yield html.verdict(verdict_of(record))
+    yield html.verdict(verdict_of(one))
     yield html.tiles(_tiles(record))
     if films := films_of(record):
         yield html.heading("What it looks like")
@@ -80,8 +82,8 @@ def _several(runs: Sequence[Reported], folder: Path) -> Iterator[str]:
     records = [one.record for one in runs]
     names = [one.label for one in records]
     yield html.header("Skill report", " · ".join(names), f"{len(runs)} runs side by side", [])
-    for one in records:
-        yield html.verdict(verdict_of(one), one.label)
+    for each in runs:
+        yield html.verdict(verdict_of(each), each.record.label)
     yield html.heading("What differs")
     differing = differences([one.fields for one in records])
     yield (
@@ -130,15 +132,11 @@ def described(record: RunRecord) -> str:
     return f"{skills} of {config.env.name}, discovered without a reward by {config.rewards} (recipe {config.recipe})"
 
 
-def verdict_of(record: RunRecord) -> str:
-    """The verdict of the evaluation if it has one, else what its measures come to in plain words."""
-    found = (record.evaluation or {}).get("verdict")
-    if isinstance(found, Mapping):
-        words = [found.get(key) for key in ("text", "sentence", "summary", "why")]
-        found = " ".join(word for word in words if isinstance(word, str)) or None
-    if isinstance(found, str) and found.strip():
-        return found
-    return _in_words(record)
+def verdict_of(one: Reported) -> list[str]:
+    """The verdict of the evaluation if it has one, a line each; else what its measures come to in plain words."""
+    if not one.verdict:
+        return [_in_words(one.record)]
+    return [*one.verdict, *([] if one.record.finished else ["Training is not at its end."])]
 
 
 def _in_words(record: RunRecord) -> str:
@@ -153,7 +151,7 @@ def _in_words(record: RunRecord) -> str:
     if floor:
         times = sum(covered) / len(covered) / floor
         said += (
-            f", {times:.3g} times as many as random actions ({floor:,.0f})"
+            f", {times:.1f} times as many as random actions ({floor:,.0f})"
             if times >= 1.05
             else (f", no more than random actions ({floor:,.0f})")
         )
@@ -205,11 +203,11 @@ def _measures(record: RunRecord) -> str:
     seeds = (record.evaluation or {}).get("seeds") or [record.run.config.seed]
     few = 1 < len(seeds) <= 8
     rows = {}
-    for name, meaning in MEASURES.items():
+    for name in MEASURES:
         if values := record.measure(name):
             floor = record.random.get(RANDOM.get(name, ""))
             each = [f"{value:,.4g}" for value in values] if few and len(values) == len(seeds) else []
-            rows[meaning] = [spread(values), "" if floor is None else f"{floor:,.4g}", *each]
+            rows[meaning(name, *record.bins)] = [spread(values), "" if floor is None else f"{floor:,.4g}", *each]
     for name, values in tasks(record).items():
         rows[name] = [spread(values), "", *([""] * len(seeds) if few else [])]
     mean = "mean ± 95% interval" if len(seeds) > 1 else "value"

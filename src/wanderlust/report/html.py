@@ -52,10 +52,11 @@ def header(kicker: str, title: str, sub: str, meta: Sequence[str]) -> str:
     )
 
 
-def verdict(text: str, of: str = "") -> str:
-    """What it comes to, in a sentence or two."""
+def verdict(lines: Sequence[str], of: str = "") -> str:
+    """What it comes to: a sentence, and what is behind it."""
     name = f"<b>{esc(of)}</b>" if of else ""
-    return f'<div class="verdict">{name}{esc(text)}</div>'
+    behind = "".join(f"<li>{esc(line)}</li>" for line in lines[1:])
+    return f'<div class="verdict">{name}{esc(lines[0])}{f"<ul>{behind}</ul>" if behind else ""}</div>'
 
 
 def tiles(facts: Sequence[tuple[str, str]]) -> str:

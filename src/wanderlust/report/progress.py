@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from wanderlust.report.terminal import Terminal
+
 PLAIN_INTERVAL = 10.0
 """Seconds between two lines where the output is not a terminal."""
 WIDTH = 20
@@ -115,7 +117,7 @@ def progress(
     total: int, unit: str, first: int = 0, quiet: bool = False, deadline: float | None = None
 ) -> Iterator[Progress]:
     """A progress line for a piece of work that goes from `first` to `total`, or until a deadline."""
-    console = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+    console = Terminal(file=sys.stderr, quiet=quiet)
     line = Progress(total, unit, console, first, deadline)
     shown = None
     if console.is_terminal and not quiet:

@@ -3,10 +3,12 @@
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 from wanderlust.errors import UserError
 from wanderlust.runs.files import bounded, read_object
 from wanderlust.runs.folders import check_run_folder
+from wanderlust.runs.metrics import is_number
 
 PREFIX = "zoo:"
 DATA = "zoo_data"
@@ -46,13 +48,31 @@ def check_source(where: Path | str) -> None:
         raise UserError(f"the zoo has no entry {name!r}; {have}")
 
 
+CARD = {
+    **dict.fromkeys(("command", "commit", "time", "note", "summary"), str),
+    **dict.fromkeys(("device", "versions", "metrics", "began_with"), dict),
+    **dict.fromkeys(("epoch", "env_steps", "resumed", "train_seconds", "seconds"), float),
+}
+"""Entries of card.json that are read, as far as they are there."""
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """What the card of an entry says, checked."""
+    path = bounded(folder / "card.json", LARGEST_TEXT)
+    found = read_object(path, "the entry's card")
+    for name, kind in CARD.items():
+        value = found.get(name)
+        if value is not None and not (is_number(value) if kind is float else isinstance(value, kind)):
+            raise UserError(f"{path} is damaged: {name} is not what it should be")
+    return found
+
+
 def summaries() -> dict[str, str]:
     """One line for each entry; what is wrong with it, if its card cannot be read."""
     found = {}
     for name in names():
         try:
-            card = bounded(zoo_folder() / name / "card.json", LARGEST_TEXT)
-            text = read_object(card, "the entry's card").get("summary")
+            text = read_card(zoo_folder() / name).get("summary")
             found[name] = one_line(text) if isinstance(text, str) and text.strip() else "its card says nothing"
         except UserError as error:
             found[name] = f"damaged: {error}"

@@ -16,11 +16,11 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from wanderlust.errors import DamagedError, UserError
+from wanderlust.errors import DamagedError, DiskError, GoneError, UserError
 
 LARGEST_TEXT = 2**24
 """Bytes of a text file of a run: a stranger's may be endless."""
-LARGEST_LOG = 2**30
+LARGEST_LOG = 2**27
 """Bytes of a log, such as metrics.jsonl."""
 
 
@@ -197,7 +197,7 @@ class ArrayFile:
             if not isinstance(self._sums, dict):
                 raise ValueError
         except FileNotFoundError:
-            raise UserError(f"there is no file {path}") from None
+            raise GoneError(f"there is no file {path}") from None
         except (safetensors.SafetensorError, OSError, KeyError, ValueError, TypeError):
             raise DamagedError(
                 f"{path} is not a whole wanderlust file: it is truncated, damaged or something else"
@@ -240,6 +240,6 @@ def explained(path: Path, size: int = 0) -> Iterator[None]:
         yield
     except (OSError, UnicodeEncodeError) as error:
         if not isinstance(error, OSError) or error.errno != errno.ENOSPC:
-            raise UserError(f"cannot write to {path}: {_reason(error)}") from error
+            raise DiskError(f"cannot write to {path}: {_reason(error)}") from error
         needed = f" ({size / 1e6:.1f} MB needed)" if size else ""
-        raise UserError(f"no space left on the disk of {path}{needed}; free some and run again") from error
+        raise DiskError(f"no space left on the disk of {path}{needed}; free some and run again") from error

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, notice
 from wanderlust.runs.files import explained, is_folder
 
 
@@ -40,15 +40,21 @@ def staging(target: Path, inside: Path) -> Iterator[Path]:
                     inside.rmdir()
 
 
-STAGED = ".new"
-"""How the names of folders end that are being filled."""
+STAGED, REPLACED = ".new", ".old"
+"""How the names of folders end that are being filled, and with both those that give way to one."""
 
 
 def _clear_abandoned(target: Path, inside: Path) -> None:
-    """Remove the folders that killed commands were filling for this target; whoever still fills one holds its lock."""
-    for entry in os.scandir(inside):
-        ours = entry.name.startswith(f".{target.name}.") and entry.name.endswith(STAGED)
-        if ours and entry.is_dir(follow_symlinks=False):
+    """Remove the folders that killed commands were filling for this target; whoever still fills one holds its lock.
+
+    One that was to be replaced comes back if nothing is in its place.
+    """
+    for entry in list(os.scandir(inside)):
+        ours = entry.name.startswith(f".{target.name}.") and entry.is_dir(follow_symlinks=False)
+        if ours and entry.name.endswith(STAGED + REPLACED) and not os.path.lexists(target):
+            Path(entry.path).rename(target)
+            notice(f"{target} was to be replaced when a command was killed; it is back as it was")
+        elif ours and entry.name.endswith((STAGED, STAGED + REPLACED)):
             with contextlib.suppress(OSError), locked(Path(entry.path)):
                 shutil.rmtree(entry.path, ignore_errors=True)
 
@@ -117,7 +123,7 @@ def put_in_place(folder: Path, target: Path) -> None:
     try:
         _exchange(folder, target)
     except OSError:  # a system that cannot: the one before comes back if something fails
-        aside = folder.with_name(f"{folder.name}.old")
+        aside = folder.with_name(f"{folder.name}{REPLACED}")
         target.rename(aside)
         try:
             folder.rename(target)

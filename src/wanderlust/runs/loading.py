@@ -27,6 +27,7 @@ from wanderlust.runs.zoo import open_run
 
 MOST_NUMBERS = 2**26
 """That `sample` draws at once."""
+MOST_SPREAD = 10_000
 
 
 class Skills:
@@ -95,9 +96,9 @@ class Skills:
 
     def spread(self, n: int = 9, seed: int = 0) -> NDArray[np.float32]:
         """Skills to show: all discrete ones; else `n` directions all around, or of random skills the most different."""
-        if n < 1:
-            raise UserError(f"cannot spread {n} skills; ask for at least 1")
-        return np.asarray(spread(self._parts.skills, n, jax.random.key(seed)))
+        if not is_count(n) or not 1 <= n <= MOST_SPREAD:
+            raise UserError(f"cannot spread {n!r} skills; ask for a whole number from 1 to {MOST_SPREAD:,}")
+        return np.asarray(spread(self._parts.skills, int(n), jax.random.key(_seed(seed))))
 
     def nearest(self, z: ArrayLike) -> NDArray[np.float32]:
         """The skills nearest to any vectors `z`: of length 1 where all skills are, one-hot rows for discrete ones."""
@@ -138,7 +139,8 @@ class Skills:
         """
         goal_sizes(self.spec)  # a world without places has no goals
         sizes = [len(self.spec.groups[name]) for name in (self.spec.focus, "position") if name]
-        size = next((size for size in sizes if np.shape(goal)[-1:] == (size,)), sizes[-1])
+        shape = _shape_of(goal) or ()
+        size = next((size for size in sizes if shape[-1:] == (size,)), sizes[-1])
         return self._each(lambda obs: self._towards(self._learned, obs, _rows(goal, size, len(obs), "goal")), obs)
 
     def _each(
@@ -152,8 +154,9 @@ class Skills:
     def _skill(self, z: ArrayLike, count: int) -> NDArray[np.float32]:
         """A skill vector per row. A whole number names a discrete skill."""
         refuse_fork()
-        array = np.asarray(z)
-        if self.discrete and np.issubdtype(array.dtype, np.integer) and array.ndim == 0:
+        array: Any = z
+        if self.discrete and _shape_of(z) == () and np.issubdtype(np.asarray(z).dtype, np.integer):
+            array = np.asarray(z)
             if not 0 <= array < self.skill_dim:
                 raise UserError(f"there is no skill {array}; this run has skills 0 to {self.skill_dim - 1}")
             array = np.eye(self.skill_dim, dtype=np.float32)[array]
@@ -187,6 +190,14 @@ def _how_to_observe(world: World) -> str:
         return ""
     options = ", ".join(f"{name}={value}" for name, value in twin.options.items() if "observation" in name)
     return f"; Gymnasium's environment observes that with gymnasium.make({twin.id!r}, {options})"
+
+
+def _shape_of(x: Any) -> tuple[int, ...] | None:
+    """The shape of an array; None for rows of different lengths."""
+    try:
+        return np.shape(x)
+    except ValueError:
+        return None
 
 
 def _checked(x: ArrayLike, size: int, name: str, advice: str = "") -> NDArray[np.float32]:

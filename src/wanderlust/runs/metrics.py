@@ -14,6 +14,8 @@ from wanderlust.errors import notice
 from wanderlust.runs.files import append_line, parse_json, read_lines, write_atomic
 
 COUNTS = ("env_steps", "seconds", "train_seconds")
+LARGEST = 1e30
+"""Beyond it a number is no measurement, and what is computed of it may be infinite."""
 MOST = 2**53
 """Counts beyond this are no counts."""
 
@@ -27,13 +29,18 @@ class Counts:
     seconds: float = 0.0
     """In all, with compilation and looks at the skills."""
     train_seconds: float = 0.0
+    rollbacks: int = 0
+    """How often training diverged and went back (`--on-divergence rollback`); what was undone is counted above, too."""
 
     @staticmethod
     def of(found: Mapping[str, Any]) -> "Counts | None":
         """As a line of metrics or a checkpoint has them, if it does."""
         if not all(_is_count(found.get(name)) for name in COUNTS):
             return None
-        return Counts(int(found["env_steps"]), float(found["seconds"]), float(found["train_seconds"]))
+        turns = found.get("rollbacks", 0)
+        if not (_is_count(turns) and isinstance(turns, int)):
+            return None
+        return Counts(int(found["env_steps"]), float(found["seconds"]), float(found["train_seconds"]), turns)
 
     @staticmethod
     def of_text(text: str) -> "Counts | None":
@@ -48,9 +55,13 @@ class Counts:
         return json.dumps(dataclasses.asdict(self))
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Every line that is whole and is what it should be; one cut short by a kill, or damaged, is left out."""
-    return [row for _, row in read_lines(path) if row is not None and _is_row(row)]
+def read_metrics(path: Path, seeds: int | None = None) -> list[dict[str, Any]]:
+    """Every line that is whole and is what it should be; one cut short by a kill, or damaged, is left out.
+
+    So are lines of another number of seeds, if that is known.
+    """
+    rows = [row for _, row in read_lines(path) if row is not None and is_row(row)]
+    return [row for row in rows if seeds is None or {len(x) for x in row.values() if isinstance(x, list)} <= {seeds}]
 
 
 def rewind(path: Path, epoch: int) -> None:
@@ -59,8 +70,8 @@ def rewind(path: Path, epoch: int) -> None:
     Lines that are damaged go to a file beside it; half a line at the end is what a kill leaves, and goes.
     """
     lines = read_lines(path)
-    good = [(line, row) for line, row in lines if row is not None and _is_row(row)]
-    bad = [line for line, row in lines if row is None or not _is_row(row)]
+    good = [(line, row) for line, row in lines if row is not None and is_row(row)]
+    bad = [line for line, row in lines if row is None or not is_row(row)]
     if bad and bad[-1] == lines[-1][0] and lines[-1][1] is None:
         bad = bad[:-1]
     if bad:
@@ -72,22 +83,25 @@ def rewind(path: Path, epoch: int) -> None:
         write_atomic(path, b"".join(line + b"\n" for line in kept))
 
 
-def _is_row(row: Mapping[str, Any]) -> bool:
+def is_row(row: Mapping[str, Any]) -> bool:
     """Whether a line says of what epoch it is, and has numbers, or a number per seed, for the rest."""
+    if "coverage" in row and not (isinstance(row["coverage"], list) and row["coverage"]):
+        return False
     counts = (name for name in ("epoch", "env_steps") if name in row)
     if "epoch" not in row or not all(isinstance(row[name], int) and _is_count(row[name]) for name in counts):
         return False
     if not all(_is_count(row[name]) for name in ("seconds", "train_seconds") if name in row):
         return False
-    return all(all(map(_is_number, x)) if isinstance(x, list) else _is_number(x) for x in row.values())
+    return all(all(map(is_number, x)) if isinstance(x, list) else is_number(x) for x in row.values())
 
 
-def _is_number(x: Any) -> bool:
+def is_number(x: Any) -> bool:
+    """Whether something is a number that may have been measured."""
     try:
-        return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
+        return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) and abs(x) < LARGEST
     except OverflowError:
         return False
 
 
 def _is_count(x: Any) -> bool:
-    return _is_number(x) and 0 <= x < MOST
+    return is_number(x) and 0 <= x < MOST

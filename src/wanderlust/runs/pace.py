@@ -1,6 +1,5 @@
 """How fast skills go, and from that how near a goal counts as reached and how long a body may take."""
 
-import json
 import math
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 from wanderlust import train
 from wanderlust.envs.worlds.body import Body
 from wanderlust.errors import UserError
-from wanderlust.runs.files import bounded
+from wanderlust.runs.files import bounded, parse_json, read_bytes
 from wanderlust.runs.learned import Learned
 from wanderlust.runs.run import Run
 
@@ -54,9 +53,9 @@ def _known(run: Run, seed: int) -> float | None:
     """What evaluation.json or card.json say of how far random skills get, and in how many steps."""
     for path, section in ((run.evaluation / "evaluation.json", "metrics"), (run.path / "card.json", "metrics")):
         try:
-            found = json.loads(bounded(path, 2**22).read_text())[section]
+            found = parse_json(read_bytes(bounded(path, 2**22), "the measures"))[section]
             away, steps = (float(_of_seed(found[name], seed)) for name in ("distance", "survived"))
-        except (OSError, UserError, ValueError, KeyError, TypeError, IndexError):
+        except (UserError, ValueError, KeyError, TypeError, IndexError, OverflowError):
             continue
         if math.isfinite(away) and steps >= 1:
             return away / steps

@@ -45,7 +45,16 @@ def provenance(config: RunConfig) -> dict[str, Any]:
     }
 
 
-ENTRIES = {"command": str, "commit": str, "time": str, "device": dict, "versions": dict, "resumed": list, "note": str}
+ENTRIES = {
+    "command": str,
+    "commit": str,
+    "time": str,
+    "device": dict,
+    "versions": dict,
+    "resumed": list,
+    "rolled_back": list,
+    "note": str,
+}
 """Of provenance.json, as far as they are read; any may be missing."""
 LONGEST_LINE = 100
 """Runs that began with each other, one after the other."""

@@ -41,7 +41,7 @@ class Deviation(NamedTuple):
 
 
 TOLERATED = Deviation(action=0.005, step=0.005)
-"""Half precision is used where it changes no more than this; docs/zoo.md says what was measured."""
+"""Half precision is used where it changes no more than this; docs/reference/zoo.md says what was measured."""
 
 
 def publish(
@@ -53,7 +53,7 @@ def publish(
     appears whole or not at all.
     """
     zoo = zoo or zoo_folder()
-    if not NAME.fullmatch(name):
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         raise UserError(f"--name is {name!r}; it must be lower-case letters, digits and hyphens, 64 at most")
     if (zoo / name).exists() and not replace:
         raise UserError(f"{zoo / name} already exists; choose another --name, or --replace it")

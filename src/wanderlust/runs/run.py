@@ -24,7 +24,7 @@ from typing import Any
 
 from wanderlust.config import RunConfig, flat, from_json, to_json
 from wanderlust.envs import make_world
-from wanderlust.errors import DamagedError, UserError, is_count, notice, require
+from wanderlust.errors import DamagedError, GoneError, UserError, is_count, notice, require, require_path
 from wanderlust.runs import metrics
 from wanderlust.runs.checkpoints import (
     FORMAT,
@@ -41,8 +41,12 @@ from wanderlust.runs.metrics import Counts
 from wanderlust.runs.provenance import provenance, read_provenance
 from wanderlust.runs.writer import Writer, hold
 
+LARGEST_CONFIG = 2**20
+"""Bytes of a config.json; those of recipes have some thousands."""
 KEEP = 2
 """Checkpoints."""
+LOOKS = 3
+"""At the checkpoints there are, as long as those that were seen go away meanwhile."""
 
 
 def write_config(folder: Path, config: RunConfig) -> None:
@@ -55,7 +59,7 @@ def write_config(folder: Path, config: RunConfig) -> None:
 
 def read_config(path: Path, what: str) -> RunConfig:
     """Read a config.json; what lies beside it for its environment is found."""
-    config = from_json(RunConfig, read_text(path, what), str(path))
+    config = from_json(RunConfig, read_text(path, what, LARGEST_CONFIG), str(path))
     config.env.find_files(path.parent)
     return config
 
@@ -76,6 +80,7 @@ class Run:
     @staticmethod
     def create(path: Path | str, config: RunConfig, fill: Callable[["Run"], None] = lambda run: None) -> "Run":
         """Make the folder, with configuration, provenance and what `fill` puts there, in one move."""
+        require_path("--out", path)
         path = Path(path)
         if os.path.lexists(path):
             raise UserError(f"{path} already exists; choose another --out, or continue it with --resume {path}")
@@ -154,7 +159,7 @@ class Run:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Every whole line of metrics.jsonl; a line cut short by a kill is left out. A zoo entry has none."""
-        return [] if self.entry else metrics.read_metrics(self.path / "metrics.jsonl")
+        return [] if self.entry else metrics.read_metrics(self.path / "metrics.jsonl", self.config.seeds)
 
     def rewind(self, epoch: int) -> None:
         """Forget the metrics of epochs after `epoch`: they will be trained, and written, again."""
@@ -183,6 +188,12 @@ class Run:
             set_aside(self.path / "provenance.json")
         facts["resumed"] = [*(facts.get("resumed") or []), provenance(self.config)]
         write_json(self.path / "provenance.json", facts)
+
+    def rolled_back(self, epoch: int, diverged: int, why: str) -> None:
+        """Note in the provenance that training diverged before an epoch, and went back to an earlier one."""
+        self.check_ours()
+        facts, turn = self.provenance(), {"to_epoch": epoch, "before_epoch": diverged, "why": why}
+        write_json(self.path / "provenance.json", facts | {"rolled_back": [*(facts.get("rolled_back") or []), turn]})
 
     def began_with(self, other: "Run", epoch: int) -> None:
         """Note in the provenance what another run had learned when this one began with it."""
@@ -223,6 +234,12 @@ class Run:
         read of that. Nothing is allocated before names and shapes are known to fit. Unless it is the run's `own`, its
         config.json has no part in it if one does not fit. A pruned checkpoint has no more than `only` picks.
         """
+        for _ in range(LOOKS):
+            with contextlib.suppress(GoneError):  # the run is being trained, and this one gave way to newer ones
+                return self._load(skeleton, part, own, only)
+        return self._load(skeleton, part, own, only)
+
+    def _load(self, skeleton: Any, part: str, own: bool, only: Callable[[Any], Any] | None) -> tuple[int, Any]:
         found = self.checkpoints()
         if not found:
             raise UserError(

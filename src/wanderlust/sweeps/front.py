@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from wanderlust.report.terminal import Terminal
 from wanderlust.sweeps import results
 from wanderlust.sweeps.attempt import BUDGET, FAILED, FINISHED
 from wanderlust.sweeps.estimate import RULE, estimate
@@ -66,9 +67,7 @@ class Swept:
         """Train and measure what is missing, and write what all runs reached."""
         place = self.place()
         if not quiet:
-            Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(
-                f"{self.plan.out}: {place.about}; what the runs say: {self.plan.out / 'logs'}"
-            )
+            Terminal(stderr=True).print(f"{self.plan.out}: {place.about}; what the runs say: {self.plan.out / 'logs'}")
         with shown(self.plan, place.size, quiet) as watch:
             self.entries = carry_out(self.plan, place, watch)
         if any(entry.state in (FINISHED, BUDGET) for entry in self.entries):

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from rich.console import Console
-
 from wanderlust.config import RunConfig, flat
 from wanderlust.envs.devices import cores
 from wanderlust.errors import UserError
 from wanderlust.evaluation.evaluate import evaluate
 from wanderlust.methods import make_method
 from wanderlust.methods.skills import make_skills
+from wanderlust.report.terminal import Terminal
 from wanderlust.runs.files import check_writable, read_text, write_json
 from wanderlust.runs.metrics import Counts
 from wanderlust.runs.provenance import provenance
@@ -141,7 +140,7 @@ def carry_out(
     rows that are missing are trained side by side first.
     """
     config = _plain(config or dataclasses.asdict(shared))
-    say = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True).print
+    say = Terminal(file=sys.stderr, quiet=quiet).print
     path, failed = study.path(".json"), {}
     results = _results_so_far(study, shared, config)
     for name, row in rows.items():  # all that can be refused is, before hours are spent on the first

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from wanderlust.api import configure
 from wanderlust.config import RunConfig, flat
-from wanderlust.errors import UserError, did_you_mean, notice
+from wanderlust.errors import UserError, did_you_mean, notice, require_path
 from wanderlust.runs.files import read_text
 from wanderlust.sweeps.standing import opened
 
@@ -37,6 +37,9 @@ KEYS: Mapping[str, tuple[Any, str]] = {
     "episodes": (int, "random skills per run behind its measures, e.g. 200"),
     **WORDS,
 }
+LARGEST = 2**20
+"""Bytes of a grid."""
+MOST_SEEDS = 10_000
 POSITIVE = ("hours", "hours_per_run", "cores_per_run", "episodes")
 
 
@@ -97,11 +100,12 @@ def read_plan(grid: Path | str | Mapping[str, Any], out: Path | str | None = Non
     if isinstance(grid, Mapping):
         where, words = "the sweep", dict(grid)
     else:
+        require_path("the sweep", grid)
         path = Path(grid)
         where = str(path)
         try:
-            words = tomllib.loads(read_text(path, "the sweep"))
-        except tomllib.TOMLDecodeError as error:
+            words = tomllib.loads(read_text(path, "the sweep", LARGEST))
+        except (ValueError, RecursionError) as error:  # a wrong date or number, nesting without end
             raise UserError(f"{where} is no valid TOML: {error}") from None
         words.setdefault("out", str(Path("runs") / path.stem))
     if out is not None:
@@ -156,6 +160,8 @@ def _mistakes(words: dict[str, Any]) -> Iterator[str]:
         yield f"retries is {words['retries']}; it must be at least 0"
     if isinstance(seeds := words["seeds"], int) and seeds < 1:
         yield f"seeds is {seeds}; it must be at least 1"
+    if isinstance(seeds, int) and seeds > MOST_SEEDS:
+        yield f"seeds is {seeds}; it can be {MOST_SEEDS:,} at most"
     for name, kind, what in (("methods", str, "names"), ("worlds", str, "names"), ("seeds", int, "whole numbers")):
         listed = words.get(name)
         if isinstance(listed, list):

@@ -1,14 +1,15 @@
 """How far a run of a sweep is, as its folder says."""
 
-import json
 import math
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from wanderlust.config import RunConfig
 from wanderlust.errors import UserError
 from wanderlust.evaluation.metrics import summarise
-from wanderlust.runs.files import read_object
+from wanderlust.runs.files import parse_json, read_object
+from wanderlust.runs.metrics import is_row
 from wanderlust.runs.run import Run
 from wanderlust.train import stages
 
@@ -78,7 +79,7 @@ def standing(run: Run, budget_seconds: float | None = None) -> Standing:
 
 def opened(folder: Path, config: RunConfig, choose: str = "another --work folder") -> Run | None:
     """The run in a folder, if there is one; one with another configuration is refused."""
-    run = Run.open(folder) if folder.exists() else None
+    run = Run.open(folder) if os.path.lexists(folder) else None  # a name that is too long for any folder names none
     if run is not None and run.config != config:
         raise UserError(f"{folder} holds a run with another configuration; choose {choose}")
     return run
@@ -110,6 +111,8 @@ def _evaluated(run: Run) -> int | None:
 def _last_row(path: Path) -> dict[str, Any]:
     """The last whole line of a log; nothing if there is none."""
     try:
+        if not path.is_file():  # nothing that hangs
+            return {}
         with open(path, "rb") as file:
             file.seek(max(0, file.seek(0, 2) - TAIL))
             lines = file.read().splitlines()
@@ -117,9 +120,9 @@ def _last_row(path: Path) -> dict[str, Any]:
         return {}
     for line in reversed(lines):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
         except ValueError:
             continue
-        if isinstance(row, dict):
+        if isinstance(row, dict) and is_row(row):
             return row
     return {}

@@ -7,11 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
+from wanderlust.report.terminal import Terminal
 from wanderlust.sweeps.attempt import BUDGET, FAILED, FINISHED
 from wanderlust.sweeps.estimate import estimate, seconds_left
 from wanderlust.sweeps.plan import Plan
@@ -28,7 +29,7 @@ WORDS = {BUDGET: "budget spent", ELSEWHERE: "held by another process"}
 @contextlib.contextmanager
 def shown(plan: Plan, places: int, quiet: bool = False) -> Iterator[Watch]:
     """Show the runs in place on a terminal, and a line now and then elsewhere."""
-    console = Console(file=sys.stderr, quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+    console = Terminal(file=sys.stderr, quiet=quiet)
     if console.is_terminal and not quiet:
         with Live(console=console, refresh_per_second=2, vertical_overflow="crop") as live:
 

@@ -28,10 +28,12 @@ class DeadRunWatch:
         if best > floor:
             return None
         self._warned = True
+        position = self._parts.world.spec.position
+        focus = "--focus position, " if position and self._parts.view.method_entries != position else ""
         return (
             f"this run looks dead: after {share:.0%} of its budget {self._episodes} skills cover {best} bins, and "
-            f"random actions {floor}. Some worlds take longer; else try other seeds (--seeds 4), --focus position, "
-            "another --method, or a larger --sac.alpha (docs/did-it-learn.md)"
+            f"random actions {floor}. Some worlds take longer; else try other seeds (--seeds 4), "
+            f"{focus}another --method, or a larger --sac.alpha (docs/how-to/did-it-learn.md)"
         )
 
     @property

@@ -1,4 +1,4 @@
-"""NaN guard: a run that went wrong stops, and keeps its last good checkpoint."""
+"""NaN guard: a run that went wrong stops, and keeps its last good checkpoint; or it goes back to that, if asked to."""
 
 import shlex
 from typing import Any
@@ -13,6 +13,13 @@ from wanderlust.errors import UserError
 from wanderlust.runs.broken import Broken, Origin
 from wanderlust.runs.run import Run
 from wanderlust.train.autoreset import Diverged
+
+LARGEST = 1e15
+"""A number that learning makes, beyond which it has exploded: float32 ends at 3e38, and its digits long before."""
+
+
+class DivergedError(UserError):
+    """Training or physics went wrong, so that other noise may go right."""
 
 
 def stop_if_broken(
@@ -39,42 +46,52 @@ def stop_if_broken(
             physics=np.asarray(diverged.before.physics)[found],
             action=np.asarray(diverged.action)[found],
         ).write(file)
-        raise UserError(
+        raise _error(overflow)(
             f"the physics of {parts.config.env.name} broke down before epoch {epoch} (seed "
             f"{', '.join(map(str, seeds))}): a state is not finite, or beyond 1e10; the one before is in {file}, and "
             f"`wanderlust replay {shlex.quote(str(file))} --engine {parts.engine.name}` shows where it goes wrong"
             f"{also} ({_kept(run)})"
         )
-    bad = [name for name, v in values.items() if not np.all(np.isfinite(v))] + ["actions"] * (not sane.all())
-    bad += not_finite(state.learner)
+    bad = [name for name, v in values.items() if not np.all(np.abs(v) < LARGEST)] + ["actions"] * (not sane.all())
+    bad += exploded(state.learner)
     if bad:
         named = ", ".join(bad[:NAMED]) + (f" and {len(bad) - NAMED} more" if len(bad) > NAMED else "")
-        raise UserError(
-            f"training diverged before epoch {epoch}: {named} not finite; smaller learning rates may help"
-            f"{also} ({_kept(run)})"
+        raise _error(overflow)(
+            f"training diverged before epoch {epoch}: {named} not finite, or beyond {LARGEST:g}; smaller learning "
+            f"rates may help, or --resume with --on-divergence rollback{also} ({_kept(run)})"
         )
     if overflow:
         raise UserError(f"before epoch {epoch} {overflow} ({_kept(run)})")
+
+
+def _error(overflow: str) -> type[UserError]:
+    """Buffers that are too small stay so, whatever the noise."""
+    return UserError if overflow else DivergedError
+
+
+def with_fresh_noise(state: train.TrainState, turn: int) -> train.TrainState:
+    """The same state, from which all that is drawn will be other than before; the same at each `turn`."""
+    return state._replace(key=jax.vmap(lambda key: jax.random.fold_in(key, turn))(state.key))
 
 
 NAMED = 6
 """Things that a message names."""
 
 
-def not_finite(learner: Any) -> list[str]:
-    """The arrays of a learner that hold a number which is none: these would be saved, and give no actions."""
+def exploded(learner: Any) -> list[str]:
+    """The arrays of a learner with a number that is none, or as good as none: saved, they would give no actions."""
     named = [
         (jax.tree_util.keystr(place, simple=True, separator="/"), leaf)
         for place, leaf in jax.tree_util.tree_leaves_with_path(learner)
         if jnp.issubdtype(leaf.dtype, jnp.inexact)
     ]
-    found = np.asarray(_all_finite([leaf for _, leaf in named]))
-    return [name for (name, _), finite in zip(named, found, strict=True) if not finite]
+    found = np.asarray(_all_sound([leaf for _, leaf in named]))
+    return [name for (name, _), sound in zip(named, found, strict=True) if not sound]
 
 
 @jax.jit
-def _all_finite(arrays: list[Array]) -> Bool[Array, " arrays"]:
-    return jnp.stack([jnp.isfinite(array).all() for array in arrays])
+def _all_sound(arrays: list[Array]) -> Bool[Array, " arrays"]:
+    return jnp.stack([(jnp.abs(array) < LARGEST).all() for array in arrays])
 
 
 def _kept(run: Run) -> str:

@@ -25,7 +25,8 @@ from wanderlust.runs.metrics import Counts
 from wanderlust.runs.run import Run
 from wanderlust.train import memory
 from wanderlust.train.dead import DeadRunWatch
-from wanderlust.train.guard import stop_if_broken
+from wanderlust.train.guard import DivergedError, stop_if_broken, with_fresh_noise
+from wanderlust.train.journal import Journal
 from wanderlust.train.state import fresh_episodes, restore
 from wanderlust.train.stopping import Stop, stop_signals
 
@@ -48,18 +49,23 @@ class Outcome:
 
 
 def run_training(
-    run: Run, budget_seconds: float | None = None, quiet: bool = False, listeners: Listeners = NOBODY
+    run: Run,
+    budget_seconds: float | None = None,
+    quiet: bool = False,
+    rollbacks: int = 0,
+    listeners: Listeners = NOBODY,
 ) -> Outcome:
     """Train a run from its last checkpoint until it is finished, its budget is spent or somebody stops it.
 
     It stops only between chunks of `log_every` epochs, so that a run that was stopped and one that was not compute
-    the same thing; whatever the reason, a checkpoint is left behind. Before the first chunk it stops at once.
+    the same thing; whatever the reason, a checkpoint is left behind. Before the first chunk it stops at once. A run
+    that diverges goes back to its last good checkpoint and on with fresh noise, `rollbacks` times in all.
     """
     with run.lock() as held, listeners.opened(held) as tell, stop_signals() as stop, muted():
-        return _train(held, budget_seconds, stop, quiet, tell)
+        return _train(held, budget_seconds, stop, quiet, rollbacks, tell)
 
 
-def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool, tell: Log) -> Outcome:
+def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool, rollbacks: int, tell: Log) -> Outcome:
     began, total = time.monotonic(), run.config.schedule.epochs
     stop.at_once = True
     parts = _assemble(run.config)
@@ -73,7 +79,7 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool, tell
         return Outcome(epoch, "finished")
     if epoch > 0:
         run.resumed()
-    steps, trained = before.env_steps, before.train_seconds
+    steps, trained, turns = before.env_steps, before.train_seconds, before.rollbacks
     advance = train.make_driver(parts)
     probe = train.make_probe(parts, PROBE_EPISODES)
     spec = parts.world.spec
@@ -90,6 +96,7 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool, tell
             )
         state = _prepare(line, parts, advance, state)
         stop.at_once = False
+        journal = Journal(run, line.say)
         line.since = time.monotonic()
         while True:
             count = min(config.log_every - epoch % config.log_every, total - epoch)
@@ -98,8 +105,16 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool, tell
             seconds = time.monotonic() - chunk_began
             trained += seconds
             values = {name: np.asarray(v, float).tolist() for name, v in metrics.items()}
-            stop_if_broken(run, parts, epoch + count, state, values)
+            steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
             epoch += count
+            try:
+                stop_if_broken(run, parts, epoch, state, values)
+            except DivergedError as error:
+                turns += 1
+                epoch, state = _gone_back(run, parts, epoch, error, turns, rollbacks)
+                journal.forget(epoch)
+                line.say(f"{error}: back to epoch {epoch:,} with fresh noise ({turns} of {rollbacks})")
+                continue
             left = budget_seconds - (time.monotonic() - began) if budget_seconds is not None else None
             reason = _reason(epoch == total, stop(), left)
             probing = reason is not None or epoch % (config.log_every * config.look_every) == 0
@@ -113,23 +128,36 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool, tell
                 time_share = 0.0 if budget_seconds is None else (time.monotonic() - began) / budget_seconds
                 if not quiet and (said := watch.warning(covered, max(epoch / total, time_share))):
                     line.say(said)
-            steps += round(count * float(np.mean(values["steps"])))  # of a seed; bodies that fall may wait for others
-            now = Counts(steps, round(before.seconds + time.monotonic() - began, 3), round(trained, 3))
+            now = Counts(steps, round(before.seconds + time.monotonic() - began, 3), round(trained, 3), turns)
             row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if probing else {})}
             if parts.engine.stateful:
                 row["restarts"] = parts.engine.restarts
                 for text in parts.engine.news():
                     line.say(text)
-            saves = reason is not None or epoch % config.checkpoint_every == 0
-            row |= {"train_seconds": now.train_seconds, "seconds": now.seconds}
-            run.log(row, sync=saves)
-            tell(row)
+            times = {"train_seconds": now.train_seconds, "seconds": now.seconds}
             _show(line, row, covered, count / max(seconds, 1e-9))
-            if saves:
-                with nullcontext() if reason is None else line.waiting("saving the last checkpoint"):
-                    run.save(epoch, train.to_save(state), now)
+            saves = reason is not None or epoch % config.checkpoint_every == 0
+            with nullcontext() if reason is None else line.waiting("saving the last checkpoint"):
+                journal.keep({**row, **times}, state, now, saves, last=reason is not None)
+            tell({**row, **times})
             if reason is not None:
                 return Outcome(epoch, reason)
+
+
+def _gone_back(
+    run: Run, parts: train.Setup, epoch: int, error: DivergedError, turns: int, most: int
+) -> tuple[int, train.TrainState]:
+    """The last good checkpoint of a run that diverged before an epoch, with noise that is other at each turn.
+
+    A run that is killed now diverges again when it is resumed, and is back here.
+    """
+    if turns > most:
+        often = f"; it went back {most} times, as often as it may (--rollbacks)" if most else ""
+        raise UserError(f"{error}{often}") from None
+    back, state = last_state(run, parts) if run.checkpoints() else (0, train.init(parts))
+    run.rewind(back)
+    run.rolled_back(back, epoch, str(error))
+    return back, with_fresh_noise(state, turns)
 
 
 def _reason(finished: bool, pressed: bool, left: float | None) -> str | None:
@@ -165,6 +193,7 @@ def last_state(run: Run, parts: train.Setup) -> tuple[int, train.TrainState]:
 def refuse_to_begin_again(run: Run, had_one: bool = False) -> None:
     """A run whose checkpoints are gone does not begin at epoch 0 unasked: they may be on a disk that is not there."""
     trained = max((row["epoch"] for row in run.metrics()), default=0)
+    had_one = had_one or bool(run.provenance().get("resumed"))  # which is written when there is one to go on from
     if had_one or trained > run.config.checkpoint_every or (run.path / "evaluation" / "evaluation.json").exists():
         raise UserError(
             f"{run.path} has been trained to epoch {trained:,}, and there is no checkpoint in "

@@ -243,3 +243,16 @@ def test_a_body_on_a_line_keeps_its_place_when_it_is_put_up():
     assert mechanics.down(mechanics.look(state))
     up = mechanics.put_up(state, seed=1)
     assert up.physics[0, 1] == pytest.approx(7.0) and abs(up.physics[0, 3]) < 0.2
+
+
+def test_angles_of_an_arm_are_not_drawn_as_places_on_the_floor(monkeypatch):
+    simulation = ant_simulation()
+    assert simulation.mechanics.on_floor and np.array_equal(
+        simulation.place, simulation.mechanics.place(simulation.obs)
+    )
+    monkeypatch.setattr(type(simulation.mechanics.world), "unit", "rad", raising=False)
+    steps(simulation, 20)
+    assert np.array_equal(simulation.place[:2], (0.0, 0.0)) and simulation.mechanics.place(simulation.obs)[0] != 0.0
+    simulation.drop_goals()
+    simulation.greet()
+    assert not simulation.goals

@@ -87,6 +87,7 @@ def reach(
         "name": run.config.name,
         "epoch": epoch,
         "seed": run.config.seed + seed,
+        "unit": getattr(parts.world, "unit", "m"),
         "radius": round(radius, 4),
         "speed": round(pace.speed, 5) if pace else None,
         "legs": legs,

@@ -76,7 +76,7 @@ def read_beside(folder: Path, main: str, digest: str) -> None:
     if digest in _known:
         return
     place = folder / FOLDER
-    if not (place / main).is_file() or not _NAME.fullmatch(main):
+    if not _NAME.fullmatch(main) or not (place / main).is_file():
         raise UserError(f"the run's model is missing: there is no file {place / main}")
     paths = [path for path in sorted(place.iterdir()) if _NAME.fullmatch(path.name) and path.suffix != ".json"]
     if any(path.is_symlink() or not path.is_file() for path in paths):

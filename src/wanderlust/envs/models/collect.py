@@ -18,6 +18,7 @@ LARGEST_TEXT = 32 * 2**20
 """Bytes of one XML file."""
 MOST_ELEMENTS = 50_000
 """Elements of a model, those that `replicate`, `composite` and `flexcomp` make included."""
+MOST_INCLUDES = 1_000
 MOST_PIXELS = 2**26
 """Of a texture, or points of a height field."""
 MOST_MEMORY = 4 * 2**30
@@ -49,6 +50,7 @@ class Collector:
         self._names: dict[Path, str] = {}
         self.elements = 0
         """Of all XML files so far, one that is included twice counted twice."""
+        self.includes = 0
         self.within = 1
         """Of the largest model within this one."""
         self._size = 0
@@ -62,7 +64,9 @@ class Collector:
         text = self.read(path, LARGEST_TEXT)
         if re.search(rb"<!(DOCTYPE|ENTITY)", text, re.IGNORECASE):
             raise self.refuse(f"{path.name} declares a document type or entities; remove them, MuJoCo has neither")
-        text = re.sub(rb"<!--.*?-->", b"", text, flags=re.DOTALL)  # in which MuJoCo takes what XML does not
+        text = _without_comments(text)  # in which MuJoCo takes what XML does not
+        if text.count(b"<") > 4 * MOST_ELEMENTS:
+            raise self.refuse(f"{path.name} has more than {MOST_ELEMENTS:,} elements")
         if b"<xacro:" in text:
             raise self.refuse("it is a xacro template; make a URDF of it first: xacro FILE > robot.urdf")
         try:
@@ -144,11 +148,23 @@ def _put_in_includes(collector: Collector, root: ET.Element, trail: tuple[Path, 
             if any(path.resolve() == before.resolve() for before in trail):
                 raise collector.refuse(f"its includes go in a circle: {named} is included from within itself")
             inner = collector.parse(path)
+            collector.includes += 1
+            if collector.includes > MOST_INCLUDES:
+                raise collector.refuse(f"it includes more than {MOST_INCLUDES:,} files")
             collector.elements += sum(1 for _ in inner.iter())
             if collector.elements > MOST_ELEMENTS:
                 raise collector.refuse(f"its includes have more than {MOST_ELEMENTS:,} elements")
             _put_in_includes(collector, inner, (*trail, path))
             parent[found : found + 1] = list(inner)
+
+
+def _without_comments(text: bytes) -> bytes:
+    """Without comments; one that is not closed stays, and is refused by who reads it."""
+    pieces, at = [], 0
+    while (first := text.find(b"<!--", at)) >= 0 and (last := text.find(b"-->", first + 4)) >= 0:
+        pieces.append(text[at:first])
+        at = last + 3
+    return b"".join([*pieces, text[at:]])
 
 
 def _compiler(root: ET.Element, name: str) -> str:

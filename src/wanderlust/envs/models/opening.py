@@ -1,5 +1,6 @@
 """From a file to a specification that MuJoCo compiles, and to one line where it does not."""
 
+import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from wanderlust.envs.mjcf import compiled, muted
 from wanderlust.envs.models import urdf
 from wanderlust.envs.models.bundle import Bundle
 from wanderlust.envs.models.collect import LARGEST_TEXT, SUFFIXES, Collected, Collector, collect_mjcf
-from wanderlust.errors import UserError
+from wanderlust.errors import UserError, require_path
 
 MOST_ITERATIONS = 10_000
 """Of a solver, in one physics step."""
@@ -22,8 +23,9 @@ MOST_ITERATIONS = 10_000
 
 def collect(path: Path | str, assets: str = "", allow_plugins: bool = False) -> Collected:
     """A model file with all that it needs."""
+    require_path("the model", path)
     path = Path(path)
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113 - which knows names that are too long
         raise UserError(f"there is no model file {path}")
     if assets and not Path(assets).is_dir():
         raise UserError(f"--assets {assets} is no folder")
@@ -32,6 +34,13 @@ def collect(path: Path | str, assets: str = "", allow_plugins: bool = False) -> 
     if path.stat().st_size > LARGEST_TEXT:
         raise UserError(f"{path} has {path.stat().st_size:,} bytes; a model file can have {LARGEST_TEXT:,}")
     collector = Collector(path, Path(assets) if assets else None, allow_plugins)
+    try:
+        return _collected(collector, path)
+    except OSError as error:  # a name in it that no file system takes, a file that cannot be read
+        raise collector.refuse(f"a file that it names cannot be read: {error.strerror}") from None
+
+
+def _collected(collector: Collector, path: Path) -> Collected:
     root = collector.parse(path)
     if root.tag == "robot":
         return urdf.collect_urdf(collector, root)

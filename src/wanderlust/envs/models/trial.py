@@ -53,7 +53,7 @@ class Trial(NamedTuple):
             mean, std = (tuple(float(x) for x in found[name]) for name in ("mean", "std"))
             made = cls(mean, std, float(found["moved"]), int(found["steps"]), int(found["broken"]))
             key = str(found["key"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
             return None
         whole = len(made.mean) == len(made.std) and all(math.isfinite(x) for x in (*made.mean, *made.std, made.moved))
         return (key, made) if whole and min(made.std, default=1.0) > 0 else None
@@ -82,7 +82,8 @@ def try_random(world: Any, ranges: Any) -> Trial:
     """Step bodies with actions uniform in [-1, 1]; an entry's deviation is at least a hundredth of its range.
 
     The entries of one rotation share the largest of their deviations: near a pose, a cosine hardly changes, and divided
-    by its own deviation it would outweigh everything else where a body turns on.
+    by its own deviation it would outweigh everything else where a body turns on. So do the entries of a place: a metre
+    is as far to the side as ahead, whichever way random actions drift.
     `ranges` are the lengths of the ranges of the observation's entries, 0 where there is none.
     """
     engine, draw = CEngine(world), np.random.default_rng(0)
@@ -104,9 +105,9 @@ def try_random(world: Any, ranges: Any) -> Trial:
         )
     after = path[1:]
     std = np.maximum(after.std(axis=(0, 1)), 0.01 * np.asarray(ranges))
-    for entries in world.layout.together:
-        std[list(entries)] = std[list(entries)].max()
-    std[std < 1e-6] = 1.0
     where = list(world.groups["position"])
+    for entries in (*world.layout.together, where if world.gets_about else ()):
+        std[list(entries)] = std[list(entries)].max(initial=0.0)
+    std[std < 1e-6] = 1.0
     moved = float(np.sqrt(np.mean(np.sum((np.diff(path[..., where], axis=0) / std[where]) ** 2, axis=-1))))
     return Trial(tuple(after.mean(axis=(0, 1)).tolist()), tuple(std.tolist()), moved, steps, int(BODIES - ok.sum()))

@@ -50,6 +50,9 @@ class BodyConfig(EnvConfig):
         if not 0 <= self.start_range <= 1e4:
             raise UserError(f"env.start_range is {self.start_range}; it must be in [0, 1e4]")
 
+    def start_within(self, reach: float) -> EnvConfig | None:
+        return dataclasses.replace(self, start_range=reach)
+
 
 class Twin(NamedTuple):
     """Gymnasium's own environment of the same model, with what makes it observe the same."""
@@ -81,7 +84,7 @@ class Body(abc.ABC):
     """What `fallen` looks for, in words."""
     goal_radius: ClassVar[float] = 1.0
     """How near a place counts as reached in `wanderlust reach`, unless its `--radius` says otherwise."""
-    example_goals: ClassVar[tuple[tuple[float, ...], ...]] = ((12.0, 4.0), (-5.0, 9.0))
+    example_goals: ClassVar[tuple[tuple[float, ...], ...]] = ((12.0, 4.0), (24.0, 0.0))
     """Places to try `wanderlust reach` with."""
     focus: ClassVar[str] = ""
     """Name of the group that a method's network sees by default; nothing for the whole observation."""

@@ -66,6 +66,9 @@ class FetchConfig(BodyConfig):
             fixed, "env.start_pose and env.start_range are for bodies that walk: Fetch's arm starts as its task has it"
         )
 
+    def start_within(self, reach: float) -> None:
+        return None
+
 
 class Setting(NamedTuple):
     """What tells one of the three worlds from the others."""

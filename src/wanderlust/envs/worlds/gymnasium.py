@@ -26,7 +26,10 @@ from wanderlust.registry import WORLDS
 
 PREFIX = "gymnasium:"
 USUAL_LENGTH = 200
-"""Control steps of an episode, unless the registration has fewer."""
+"""Control steps of an episode, unless the registration has fewer, or the environment says how long a step is."""
+EPISODE_SECONDS = 5.0
+SHORTEST_EPISODE, LONGEST_EPISODE = 100, 500
+"""Control steps, where it says so."""
 ROLLOUTS, STEPS = 100, 50
 """Of a random policy, for the statistics."""
 STATES_BIN = 0.5
@@ -80,13 +83,29 @@ class GymnasiumWorld:
 
         The statistics are part of it, so that a run is normalised the same wherever it is read.
         """
-        length = min(_registered_length(name) or USUAL_LENGTH, USUAL_LENGTH)
-        said = {"name": name, "episode_length": length, **(given or {})}
+        registered = _registered_length(name)
+        said = {"name": name, "episode_length": USUAL_LENGTH, **(given or {})}
         if isinstance(said.get("kwargs"), dict):
             said["kwargs"] = json.dumps(said["kwargs"])
         config: GymnasiumConfig = build(GymnasiumConfig, said, name)
         mean, std = cls(config)._statistics
-        return dataclasses.replace(config, mean=mean, std=std)
+        length = config.episode_length
+        if "episode_length" not in (given or {}):
+            length = min(registered or LONGEST_EPISODE, cls(config)._usual_length)
+        return dataclasses.replace(config, mean=mean, std=std, episode_length=length)
+
+    @property
+    def _usual_length(self) -> int:
+        """Control steps of an episode."""
+        seconds = self._facts["control_seconds"]
+        if not seconds:
+            return USUAL_LENGTH
+        return int(np.clip(round(EPISODE_SECONDS / seconds), SHORTEST_EPISODE, LONGEST_EPISODE))
+
+    @property
+    def moved(self) -> float:
+        """By how many deviations random actions move the position in a control step; 0 where none is known."""
+        return float(self._facts["moved"])
 
     @property
     def spec(self) -> EnvSpec:
@@ -216,7 +235,8 @@ def world_from_gymnasium(
     Args:
         name: its id, e.g. ``"Walker2d-v5"``, or ``"module:Id-v0"``. An id that only your program has registered works,
             too, but a step of it that hangs cannot be stopped.
-        episode_length: control steps of an episode; 200 if not given, or the limit of the registration if that is less.
+        episode_length: control steps of an episode; if not given, 5 seconds (100 to 500 steps) where the environment
+            says how long a step is, else 200, and never more than the limit of its registration.
         focus: which entries of the observation the method's network sees; see `discover`.
         kwargs: what the environment is made with: numbers, texts, and lists of them.
 

@@ -38,6 +38,7 @@ class Humanoid(Body):
 
     episode_length = 1000
     option_length = 125
+    example_goals = ((5.0, 0.0),)  # it falls before it gets much farther
     groups = Groups(position=(0, 1), orientation=(3, 4, 5, 6))
     fall = "its torso is lower than 1 m or higher than 2 m, which ends episodes"
     position_noise, velocity_noise = 0.01, 0.01

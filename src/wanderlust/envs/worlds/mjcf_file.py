@@ -1,4 +1,7 @@
-"""A world made of a model file, MJCF or URDF: what is not said of it is decided by rule (docs/your-robot.md)."""
+"""A world made of a model file, MJCF or URDF: what is not said of it is decided by rule.
+
+docs/reference/model-files.md has the rules.
+"""
 
 import dataclasses
 import hashlib

@@ -34,6 +34,9 @@ class PointConfig(EnvConfig):
         if not 0 <= self.start_range <= 1e6:
             raise UserError(f"env.start_range is {self.start_range}; it must be in [0, 1e6]")
 
+    def start_within(self, reach: float) -> EnvConfig | None:
+        return dataclasses.replace(self, start_range=reach)
+
 
 @dataclasses.dataclass(frozen=True)
 class Point:

@@ -15,6 +15,7 @@ from wanderlust.methods.base import FirstStage
 from wanderlust.methods.edl import vqvae
 from wanderlust.methods.edl.vqvae import CodeSummary, EdlConfig, States
 from wanderlust.runs.files import ArrayFile, write_arrays
+from wanderlust.runs.metrics import LARGEST
 
 FORMAT = "wanderlust-codes-1"
 CHUNK = 500
@@ -34,7 +35,7 @@ def _load(path: Path, shape: tuple[int, int, int]) -> CodeSummary:
     file, expected = ArrayFile(path), {"goal": shape, "share": shape[:2], "spread": shape[:1]}
     fits = file.about.get("format") == FORMAT and file.shapes() == expected
     found = [file.read(name) for name in CodeSummary._fields] if fits else []
-    if not fits or not all(np.isfinite(x).all() for x in found):
+    if not fits or not all(x.dtype.kind == "f" and (np.abs(x) < LARGEST).all() for x in found):
         raise UserError(
             f"{path} does not fit the run's configuration; put back the one it was learned with, "
             "or move the file away to learn the codes again"

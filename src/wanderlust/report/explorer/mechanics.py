@@ -99,8 +99,22 @@ class Mechanics:
         """Dimensions of the place that is drawn and that goals are of: 1 for bodies on a line."""
         return min(2, len(self.spec.groups["position"]))
 
+    @property
+    def unit(self) -> str:
+        """Of places: m, or for instance rad, where a place is the angles of an arm."""
+        return str(getattr(self.world, "unit", "m"))
+
+    @property
+    def on_floor(self) -> bool:
+        """Whether places are places on the floor, and can be drawn and clicked there."""
+        return self.unit == "m"
+
+    def drawn(self, obs: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Where it is in the scene: its place, or the origin where places are none of the floor."""
+        return self.place(obs) if self.on_floor else np.array([0.0, 0.0, self.ground])
+
     def place(self, obs: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Where observations [..., obs] say that it is, for drawing: x, y and z."""
+        """Where observations [..., obs] say that it is: x, y and z."""
         focus = self.spec.groups.get(self.spec.focus, ())
         entries = focus if len(focus) == 3 else self.spec.groups["position"][:2]
         found = np.full((*obs.shape[:-1], 3), self.ground)

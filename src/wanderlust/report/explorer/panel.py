@@ -19,6 +19,7 @@ from wanderlust.runs.loading import Skills
 OFTEN = 0.2
 """Seconds between two drawings of the panel."""
 MOST_SLIDERS = 16
+NO_FLOOR = "Where this body is, is measured in {unit}, not in metres on the floor: pick skills, and watch the map."
 ARROWS = "→↗↑↖←↙↓↘"
 
 
@@ -150,11 +151,13 @@ class Panel:
             skills.towards(simulation.obs, place.astype(np.float32))
         except UserError as refusal:
             return str(refusal)
+        if not simulation.mechanics.on_floor:
+            return NO_FLOOR.format(unit=simulation.mechanics.unit)
         if simulation.mechanics.carries_object:
             return "Click the table: the object goes there. Click again for more goals. A click on it pushes it."
         return "Click the floor: the body goes there. Click again for more goals. A click on the body pushes it."
 
-    def show_paths(self, paths: Paths, skills: Skills) -> None:
+    def show_paths(self, paths: Paths, skills: Skills, unit: str = "m") -> None:
         """The map, and what the skills of a list do, once their paths are known."""
         found = map_of(paths)
         self._map_folder.visible = found is not None
@@ -164,7 +167,10 @@ class Panel:
         if self._list is not None and len(paths.skill) == skills.skill_dim:
             moved = (paths.place[-1] - paths.place[0])[:, :2]
             chosen = str(self._list.value).split()[0]
-            labels = [f"{k}  {_arrow(by)} {np.linalg.norm(by):.3g} m" for k, by in enumerate(moved)]
+            arrows = [_arrow(by) if unit == "m" else "" for by in moved]
+            labels = [
+                f"{k}  {a} {np.linalg.norm(by):.3g} {unit}" for k, (a, by) in enumerate(zip(arrows, moved, strict=True))
+            ]
             self._list.options = labels
             self._list.value = labels[int(chosen)]
 

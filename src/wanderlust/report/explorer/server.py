@@ -171,6 +171,11 @@ class Explorer:
         if skill is not None:
             simulation.pick(skill)
             return
+        if not simulation.mechanics.on_floor:
+            from wanderlust.report.explorer.panel import NO_FLOOR
+
+            self.panel.note(NO_FLOOR.format(unit=simulation.mechanics.unit))
+            return
         with self._noted():
             simulation.go_to(tuple(float(x) for x in place[: simulation.mechanics.plane]))
 
@@ -228,9 +233,10 @@ class Explorer:
         if skills is not self._skills:  # another set was chosen meanwhile
             return
         kind = "discrete" if skills.discrete else "continuous"
-        self.scene.show_paths(paths, kind, simulation.mechanics.ground)
-        self.panel.show_paths(paths, skills)
-        if self.scene.disc is not None:
+        mechanics = simulation.mechanics
+        self.scene.show_paths(paths if mechanics.on_floor else None, kind, mechanics.ground)
+        self.panel.show_paths(paths, skills, mechanics.unit)
+        if self.scene.disc is not None and mechanics.on_floor:
             self.scene.show_disc(compass(paths))
             self._listen_to_disc()
 

@@ -119,7 +119,7 @@ class Simulation:
 
     def greet(self) -> None:
         """Before anybody says otherwise: go a little way and stay there, or follow a random skill."""
-        if self.mechanics.carries_object:
+        if self.mechanics.carries_object or not self.mechanics.on_floor:
             return
         ahead = 4.0 * self.mechanics.radius * np.array([1.0, -0.6])
         with contextlib.suppress(UserError):  # these skills cannot be chosen by a goal
@@ -183,8 +183,8 @@ class Simulation:
 
     @property
     def place(self) -> NDArray[np.float64]:
-        """Where the body, or the object, is: x, y and z."""
-        return self.mechanics.place(self.obs)
+        """Where the body, or the object, is drawn: x, y and z."""
+        return self.mechanics.drawn(self.obs)
 
     @property
     def fallen(self) -> bool:

@@ -39,6 +39,7 @@ def draw_learning_curve(run: Path) -> Path:
     """Coverage and reward over environment steps; the mean over seeds, its 95% interval, and every seed."""
     needed = {"env_steps", "coverage", "reward"}
     rows = [row for row in read_metrics(run / "metrics.jsonl") if needed <= set(row)]
+    rows = [row for row in rows if len(row["coverage"]) == len(rows[-1]["coverage"])]
     if not rows:
         raise UserError(f"{run / 'metrics.jsonl'} is missing or damaged: there is no learning curve to draw")
     found, steps = Evaluated.open(run), [row["env_steps"] for row in rows]
@@ -129,7 +130,7 @@ def show_bars(axes: Axes, bars: Sequence[Bar], numbers: bool = True) -> None:
     axes.grid(axis="y", visible=False)
     few_ticks(axes, 4, along=("x",))
     axes.tick_params(axis="y", length=0)
-    axes.margins(x=0.14)
+    axes.margins(x=0.18)
     axes.set_xlim(left=min(0.0, axes.get_xlim()[0]) if axes.dataLim.x0 < 0 else 0.0)
 
 

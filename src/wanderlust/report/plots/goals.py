@@ -72,7 +72,7 @@ def draw_reach(run: Path) -> Path:
     head(
         figure,
         f"{plain(facts['name'])}: {reached} of {len(legs)} goals reached zero-shot",
-        f"radius {facts['radius']:g}{unit}",
+        f"radius {facts['radius']:.3g}{unit.replace('(', '').replace(')', '')}",
     )
     return save(figure, run / "reach" / "path.png")
 

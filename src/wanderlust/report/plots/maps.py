@@ -15,7 +15,7 @@ from wanderlust.report.plots.style import (
     equal_scales,
     head,
     legend,
-    mark_start,
+    mark_starts,
     name_axes,
     plain,
     save,
@@ -49,8 +49,8 @@ def draw_phi(run: Path) -> Path:
         if baseline is not None:
             axes.scatter(*_plane(baseline[k]), color=BASELINE, s=9, linewidths=0, zorder=2, gid="random")
         axes.scatter(*_plane(points[k]), c=skill_colours(skill[k], found.kind), s=13, linewidths=0, zorder=3)
-        start = _plane(first[k] if n < shown else np.zeros_like(first[k]))
-        mark_start(axes, [float(np.mean(x)) for x in start])
+        starts = np.stack(_plane(first[k] if n < shown else np.zeros_like(first[k])), axis=-1)
+        mark_starts(axes, starts, np.stack(_plane(points[k]), axis=-1))
         equal_scales(axes)
         axes.set_title(what if one else f"{what}, seed {found.facts['seeds'][k]}")
     part = f", first 2 of {dims} dimensions" if dims > 2 else ""

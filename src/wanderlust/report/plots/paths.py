@@ -20,6 +20,7 @@ from wanderlust.report.plots.style import (
     head,
     legend,
     mark_start,
+    mark_starts,
     name_axes,
     plain,
     save,
@@ -122,9 +123,11 @@ def show_paths(
         axes.axvline(start[0], color=INK, linewidth=0.8, zorder=2.5)
         start = np.array([start[0], np.min(places)])
     axes.autoscale_view()
-    mark_start(axes, start, marker)
     if position.shape[-1] > 1:
+        mark_starts(axes, lines[:, 0], lines, marker)
         equal_scales(axes)
+    else:
+        mark_start(axes, start, marker)
 
 
 def _lines(position: Array, places: Array | None) -> tuple[Array, Array]:

@@ -36,6 +36,8 @@ DPI = 140
 STRIP = 1.35
 """Inches, beside the panels, for wheel and legend: they never lie on data."""
 
+ONE_PLACE = 0.04
+"""Starts that lie nearer to their middle than this share of the figure are one place."""
 START: dict[str, Any] = {
     "marker": "o",
     "markersize": 5.5,
@@ -258,6 +260,17 @@ def mark_start(axes: Axes, place: Sequence[float] | NDArray[np.floating], scale:
     """The start marker."""
     how = START | {"markersize": scale * START["markersize"], "markeredgewidth": scale * START["markeredgewidth"]}
     axes.plot([place[0]], [place[1]], linestyle="none", zorder=5, gid="start", **how)
+
+
+def mark_starts(axes: Axes, starts: NDArray[np.floating], places: NDArray[np.floating], scale: float = 1.0) -> None:
+    """The start marker; a small one for each start where they do not begin in one place, as objects on a table do."""
+    middle = np.mean(starts, axis=0)
+    size = float(np.max(np.ptp(places.reshape(-1, places.shape[-1]), axis=0), initial=1e-9))
+    if float(np.max(np.linalg.norm(starts - middle, axis=-1), initial=0.0)) < ONE_PLACE * size:
+        mark_start(axes, middle, scale)
+        return
+    for start in np.unique(starts, axis=0):
+        mark_start(axes, start, 0.45 * scale)
 
 
 # --- colours of skills ------------------------------------------------------------------------------------------------

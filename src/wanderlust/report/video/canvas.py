@@ -1,7 +1,6 @@
 """Where scenes are rendered: a framebuffer without a window, and pictures of bodies in it, one or several at a time."""
 
 import atexit
-import itertools
 import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,15 +13,16 @@ from wanderlust.envs import MujocoWorld
 from wanderlust.envs.mjcf import set_physics
 from wanderlust.report.explorer.geometry import floors
 from wanderlust.report.video.opengl import make_context
-from wanderlust.report.video.stage import DOWN, Quality, light, picture_model, subject_of
+from wanderlust.report.video.stage import DOWN, Quality, lay_floors, light, picture_model, subject_of
 
 Picture = NDArray[np.uint8]
 """[height, width, 3]"""
 SHADOW = np.array([0.56, 0.575, 0.59])
 GLOW = 16.0
 MOST_GEOMS = 12_000
+ONES, ORIGIN, STRAIGHT = np.ones(3), np.zeros(3), np.eye(3).reshape(-1)
 ALL = int(mujoco.mjtCatBit.mjCAT_ALL)
-MOVING = int(mujoco.mjtCatBit.mjCAT_DYNAMIC)
+MOVING, DECOR = int(mujoco.mjtCatBit.mjCAT_DYNAMIC), int(mujoco.mjtCatBit.mjCAT_DECOR)
 
 
 class Camera(NamedTuple):
@@ -72,13 +72,15 @@ class Canvas:
         self, world: MujocoWorld, width: int, height: int, quality: Quality = "plain", columns: int = 1
     ) -> None:
         self.width, self.height = width, height
+        self._context: Any = None  # until it is open, and again once it is closed
         self.model = picture_model(world, width, height, quality, columns)
         self.subject = subject_of(self.model)
         self.data = mujoco.MjData(self.model)
         self._scene = mujoco.MjvScene(self.model, maxgeom=MOST_GEOMS)
         self._option = mujoco.MjvOption()
         self._option.sitegroup[:] = 0
-        self._flat_shadows = quality == "plain" and bool(floors(self.model)) and not world.spec.focus
+        self._floors = floors(self.model)
+        self._flat_shadows = quality == "plain" and bool(self._floors) and not world.spec.focus
         """Shadows are shapes on the floor: a quarter of what a map of shadows costs without a graphics card."""
         self._context = make_context(width, height)
         self._pixels = mujoco.MjrContext(self.model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
@@ -98,7 +100,7 @@ class Canvas:
 
     def close(self) -> None:
         """Give memory and context back."""
-        if self in _open:
+        if self._context is not None:
             _open.discard(self)
             self._context.make_current()
             self._pixels.free()
@@ -148,6 +150,7 @@ class Canvas:
                 mujoco.mjv_addGeoms(self.model, self.data, self._option, mujoco.MjvPerturb(), MOVING, scene)
             else:
                 mujoco.mjv_updateScene(self.model, self.data, self._option, None, camera, ALL, scene)
+                lay_floors(self.model, self._floors, scene, shown.camera.at)
             colour = shown.colours[n] if n < len(shown.colours) else None
             if colour is not None:
                 for geom in scene.geoms[before : scene.ngeom]:
@@ -180,16 +183,17 @@ class Canvas:
             shadow.pos = thrown @ above + (0.0, 0.0, ground)
 
     def _add_ribbon(self, ribbon: Ribbon) -> None:
-        places = np.asarray(ribbon.places, np.float64)
-        for start, end in itertools.pairwise(places[:, :2]):
-            length = float(np.linalg.norm(end - start))
+        places, half = np.asarray(ribbon.places, np.float64)[:, :2], 0.5 * ribbon.width
+        height = self.subject.ground + (0.1 + 0.05 * ribbon.layer) * half
+        ways, middles = np.diff(places, axis=0), 0.5 * (places[1:] + places[:-1])
+        lengths = np.linalg.norm(ways, axis=1)
+        for (x, y), (at_x, at_y), length in zip(ways.tolist(), middles.tolist(), lengths.tolist(), strict=True):
             geom = self._next_geom(mujoco.mjtGeom.mjGEOM_BOX, ribbon.colour) if length > 1e-6 else None
             if geom is None:
                 continue
-            (x, y), half = (end - start) / length, 0.5 * ribbon.width
-            geom.mat = np.array([[x, -y, 0.0], [y, x, 0.0], [0.0, 0.0, 1.0]])
-            geom.size = (0.5 * length + 0.5 * half, half, 0.1 * half)
-            geom.pos = (*(0.5 * (start + end)), self.subject.ground + (0.1 + 0.05 * ribbon.layer) * half)
+            cos, sin = x / length, y / length
+            geom.mat = ((cos, -sin, 0.0), (sin, cos, 0.0), (0.0, 0.0, 1.0))
+            geom.size, geom.pos = (0.5 * length + 0.5 * half, half, 0.1 * half), (at_x, at_y, height)
 
     def _add_mark(self, mark: Mark) -> None:
         geom = self._next_geom(mujoco.mjtGeom.mjGEOM_CYLINDER, mark.colour, 0.55)
@@ -202,9 +206,8 @@ class Canvas:
         if scene.ngeom >= scene.maxgeom:
             return None
         geom = scene.geoms[scene.ngeom]
-        rgba = np.array([*colour, opacity], np.float32)
-        mujoco.mjv_initGeom(geom, kind, np.ones(3), np.zeros(3), np.eye(3).reshape(-1), rgba)
-        geom.category, geom.emission, geom.specular = int(mujoco.mjtCatBit.mjCAT_DECOR), 0.0, 0.0
+        mujoco.mjv_initGeom(geom, kind, ONES, ORIGIN, STRAIGHT, np.array([*colour, opacity], np.float32))
+        geom.category, geom.emission, geom.specular = DECOR, 0.0, 0.0
         scene.ngeom += 1
         return geom
 

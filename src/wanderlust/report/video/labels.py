@@ -38,39 +38,66 @@ def put_head(picture: Picture, title: str, right: str) -> None:
     width = picture.shape[1]
     size, strip = type_size(width), head_height(width)
     picture[:strip] = ImageColor.getrgb(PAPER)
-    image = Image.fromarray(np.ascontiguousarray(picture[:strip]))
-    draw = ImageDraw.Draw(image)
-    pen, middle = font(size), strip // 2
-    room = width - 3 * size - draw.textlength(right, font(size))
-    while title and draw.textlength(title, font(size, bold=True)) > room:
-        title = f"{title[:-2].rstrip()}…" if len(title) > 2 else ""
-    draw.text((size, middle), title, INK, font(size, bold=True), anchor="lm")
-    draw.text((width - size, middle), right, MUTED, pen, anchor="rm")
-    picture[:strip] = np.asarray(image)
+    time = _written(right, size, colour=MUTED)
+    heading = _written(_shortened(title, size, width - 3 * size - time.shape[1]), size, bold=True)
+    _lay(picture, heading, size, (strip - heading.shape[0]) // 2)
+    _lay(picture, time, width - size - time.shape[1], (strip - time.shape[0]) // 2)
 
 
 class Tag:
     """A label in the corner of a cell: a dot in a colour, a name, and below it a line that may change."""
 
     def __init__(self, name: str, colour: Sequence[float] | NDArray[np.floating] | None, size: int) -> None:
-        self._name, self._size = name, size
-        self._colour = None if colour is None else tuple(round(255 * float(x)) for x in colour)
+        self._name, self._size, self._dot = name, size, None
+        if colour is not None:
+            self._dot = _disc(tuple(round(255 * float(x)) for x in colour), size)
 
     def put(self, picture: Picture, left: int, top: int, line: str = "") -> None:
         """Draw it where a cell begins."""
         size = self._size
-        pad, wide = round(0.6 * size), 12 * size
-        tall = round(pad + 2.9 * size)
-        area = picture[top : top + tall, left : left + wide]
-        image = Image.fromarray(np.ascontiguousarray(area))
-        draw = ImageDraw.Draw(image)
-        x = pad
-        if self._colour is not None:
-            draw.ellipse((x, pad + 0.14 * size, x + 0.86 * size, pad + size), fill=self._colour)
+        x, y, halo = left + round(0.6 * size), top + round(0.6 * size), max(1, size // 8)
+        if self._dot is not None:
+            _lay(picture, self._dot, x, y)
             x += round(1.25 * size)
-        halo = max(1, size // 8)
-        draw.text((x, pad), self._name, INK, font(size, bold=True), stroke_width=halo, stroke_fill=PAPER)
+        _lay(picture, _written(self._name, size, bold=True, halo=halo), x - halo, y - halo)
         if line:
-            small = round(0.9 * size)
-            draw.text((x, pad + 1.35 * size), line, INK, font(small), stroke_width=halo, stroke_fill=PAPER)
-        picture[top : top + tall, left : left + wide] = np.asarray(image)
+            _lay(picture, _written(line, round(0.9 * size), halo=halo), x - halo, y + round(1.35 * size) - halo)
+
+
+Patch = NDArray[np.uint8]
+"""[height, width, 4] RGBA"""
+
+
+@functools.lru_cache(maxsize=4096)
+def _written(words: str, size: int, bold: bool = False, colour: str = INK, halo: int = 0) -> Patch:
+    """Words as a patch, once for all pictures that have them: to write them anew would take longer than the scene."""
+    pen = font(size, bold)
+    above, below = pen.getmetrics()
+    wide = round(pen.getlength(words)) + 2 * halo
+    image = Image.new("RGBA", (max(1, wide), above + below + 2 * halo), (*ImageColor.getrgb(PAPER)[:3], 0))
+    ImageDraw.Draw(image).text((halo, halo), words, colour, pen, stroke_width=halo, stroke_fill=PAPER if halo else None)
+    return np.asarray(image)
+
+
+@functools.lru_cache(maxsize=256)
+def _shortened(words: str, size: int, room: float) -> str:
+    """A title as far as there is room for it."""
+    pen = font(size, bold=True)
+    while words and pen.getlength(words) > room:
+        words = f"{words[:-2].rstrip()}…" if len(words) > 2 else ""
+    return words
+
+
+def _disc(colour: tuple[int, ...], size: int) -> Patch:
+    """A dot beside a name, in the middle of its capitals."""
+    image = Image.new("RGBA", (size + 1, size + 1), (*colour, 0))
+    ImageDraw.Draw(image).ellipse((0, 0.14 * size, 0.86 * size, size), fill=colour)
+    return np.asarray(image)
+
+
+def _lay(picture: Picture, patch: Patch, left: int, top: int) -> None:
+    """Lay a patch onto a picture; what lies outside is cut off."""
+    area = picture[max(top, 0) : top + patch.shape[0], left : left + patch.shape[1]]
+    patch = patch[max(-top, 0) :][: area.shape[0], : area.shape[1]]
+    share = patch[..., 3:].astype(np.uint16)
+    area[:] = (area * (255 - share) + patch[..., :3] * share + 127) // 255

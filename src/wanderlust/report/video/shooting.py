@@ -198,7 +198,8 @@ class Shoot:
     def _ways(self, step: int, bodies: Sequence[int]) -> list[Ribbon]:
         if self.take.colours is None or step == 0 or self.take.world.spec.focus:
             return []
-        times = np.unique(np.linspace(0, step, min(step + 1, CORNERS)).astype(int))
+        every = -(-len(self.take.physics) // CORNERS)
+        times = [*range(0, step, every), step]
         width = (0.09 if self.how.layout == "grid" else 0.16) * self.canvas.subject.radius
         return [Ribbon(self.places[times, n], self._colour(n), width, layer) for layer, n in enumerate(bodies)]
 

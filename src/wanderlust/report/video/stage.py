@@ -2,6 +2,7 @@
 
 import copy
 import functools
+from collections.abc import Collection
 from typing import Any, Literal, NamedTuple
 
 import mujoco
@@ -76,7 +77,6 @@ def _dressed(world: MujocoWorld) -> mujoco.MjModel:
     material = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_MATERIAL, NAME)
     subject = subject_of(model)
     for geom in floors(model):
-        model.geom_size[geom] = 0.0, 0.0, 1.0  # a plane without a size has no end
         if material >= 0:
             model.geom_matid[geom], model.geom_rgba[geom] = material, 1.0
     model.mat_reflectance[:] = 0.0
@@ -85,6 +85,10 @@ def _dressed(world: MujocoWorld) -> mujoco.MjModel:
     size = max(subject.radius, 0.1)
     model.vis.map.zfar = max(model.vis.map.zfar, FAR * size / model.stat.extent)
     model.vis.map.znear = min(model.vis.map.znear, 0.05 * size / model.stat.extent)
+    for geom in floors(model):  # as far as one can see, of few pieces; `lay_floors` keeps the middle where one looks
+        model.geom_size[geom] = model.vis.map.zfar * model.stat.extent / np.array([1.0, 1.0, 4.0])
+        if model.geom_matid[geom] >= 0:
+            model.mat_texuniform[model.geom_matid[geom]] = True
     model.vis.map.haze = 0.35
     model.vis.rgba.haze = *HORIZON, 1.0
     model.vis.headlight.active = 0
@@ -124,6 +128,27 @@ def _tile(radius: float) -> float:
     return float(10.0 ** np.round(np.log10(max(radius, 0.05)))) if radius > 0.25 else 0.5
 
 
+def lay_floors(model: mujoco.MjModel, flat: Collection[int], scene: mujoco.MjvScene, at: NDArray[np.float64]) -> None:
+    """Move the `flat` planes below what is looked at, by whole lengths of their texture: so they have no end.
+
+    MuJoCo draws a plane without a size as thousands of squares, which cost more than all else in a picture.
+    """
+    for floor in scene.geoms[: scene.ngeom]:
+        if floor.type != int(mujoco.mjtGeom.mjGEOM_PLANE):
+            continue
+        floor.category = int(mujoco.mjtCatBit.mjCAT_DECOR)  # takes shadows and casts none: on itself they are noise
+        if floor.objid not in flat:
+            continue
+        repeat = model.mat_texrepeat[floor.matid] if floor.matid >= 0 else np.zeros(2)
+        for axis, often in zip(floor.mat.T[:2], repeat, strict=True):
+            length = 2.0 / often if often > 0.0 else 1.0
+            floor.pos = floor.pos + axis * length * np.round(axis @ (at - floor.pos) / length)
+        if scene.ngeom < scene.maxgeom:  # haze lies only over planes without a size, of which nothing else is drawn
+            haze, plane = scene.geoms[scene.ngeom], mujoco.mjtGeom.mjGEOM_PLANE
+            mujoco.mjv_initGeom(haze, plane, np.zeros(3), floor.pos, floor.mat.reshape(-1), floor.rgba)
+            scene.ngeom += 1
+
+
 # --- light --------------------------------------------------------------------------------------------------------
 
 DOWN: NDArray[np.float64] = np.array([0.35, 0.45, -1.0]) / np.linalg.norm([0.35, 0.45, -1.0])
@@ -143,6 +168,3 @@ def light(scene: mujoco.MjvScene, at: NDArray[np.float64], away: float, shadows:
     flags = scene.flags
     flags[int(mujoco.mjtRndFlag.mjRND_SHADOW)], flags[int(mujoco.mjtRndFlag.mjRND_HAZE)] = int(shadows), 1
     flags[int(mujoco.mjtRndFlag.mjRND_REFLECTION)] = flags[int(mujoco.mjtRndFlag.mjRND_FOG)] = 0
-    for geom in scene.geoms[: scene.ngeom]:
-        if geom.type == int(mujoco.mjtGeom.mjGEOM_PLANE):
-            geom.category = int(mujoco.mjtCatBit.mjCAT_DECOR)  # takes shadows and casts none: on itself they are noise
