@@ -150,8 +150,7 @@ def discover(
         resume: folder of a run to go on with, instead of starting one.
         budget_seconds: stop after about this long.
         budget_steps: environment steps per seed, rounded up to whole epochs.
-        log: where the rows of ``metrics.jsonl`` go, too: ``"tensorboard"``, ``"wandb"`` or ``"trackio"``, extras of
-            these names.
+        log: where rows of ``metrics.jsonl`` go, too: ``"tensorboard"``, ``"wandb"``, ``"trackio"`` (extras).
         on_metrics: a function that is called with every such row, a dictionary.
         on_divergence: ``"stop"``, or ``"rollback"`` to the last good checkpoint and on with fresh noise.
         rollbacks: how often a run may go back, over its whole life.
@@ -184,13 +183,10 @@ def discover(
             bonus=bonus,
         )
         run = start_run(config, out, begin_with)
-    _train_and_measure(run, budget_seconds, quiet, turns, listeners)
-    return run
+    return _trained(run, budget_seconds, quiet, turns, listeners)
 
 
-def _train_and_measure(
-    run: Run, budget_seconds: float | None, quiet: bool, rollbacks: int, listeners: Listeners
-) -> None:
+def _trained(run: Run, budget_seconds: float | None, quiet: bool, rollbacks: int, listeners: Listeners) -> Run:
     """Train, evaluate and draw; `KeyboardInterrupt` if somebody stopped it."""
     outcome = train(run, budget_seconds, quiet, rollbacks, listeners)
     if outcome.reason == "interrupted":
@@ -200,6 +196,7 @@ def _train_and_measure(
         evaluate(run, engine=run.config.engine)
     with waiting("drawing figures", quiet):
         draw_run(run.path)
+    return run
 
 
 def _listed(changes: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
