@@ -1,6 +1,6 @@
 # make demo    set up, then the whole thing once on PointEnv: discover, evaluate, draw, follow goals
 # make explore    set up, then drive an Ant from the zoo in your browser; RUN=... for other skills, PORT=... for another port
-# make test    set up, then ruff, mypy, the tests, and the wheel tried in an environment of its own
+# make test    set up, then ruff, mypy, the tests, and sdist and wheel tried in an environment of their own
 # make test-sb3    set up .venv-sb3 with Stable-Baselines3 (and PyTorch), then the tests and the example that need it
 # make docs    build the documentation into build/site; warnings are errors
 # make test-cluster    set up .venv-cluster with Ray, then the tests that need it: a machine is lost in the middle of a sweep
@@ -76,10 +76,13 @@ opengl:
 	  echo "EGL could not be installed: tests that render are skipped"; \
 	else echo "no EGL here: tests that render are skipped"; fi
 
-# The wheel, in a fresh environment that has the dependencies of $(VENV) and not this checkout.
+# The sdist, and the wheel that is built from it, in a fresh environment that has the dependencies of $(VENV) and not
+# this checkout.
 wheel: setup
-	@rm -rf build && mkdir -p build
-	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build .
+	@rm -rf build && mkdir -p build/source
+	@$(BIN)/python -m hatchling build --target sdist --directory build >/dev/null
+	@tar --extract --gzip --strip-components 1 --directory build/source --file build/*.tar.gz
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build build/source
 	@$(PYTHON) -m venv --without-pip build/venv
 	@$(BIN)/python -m pip --python build/venv/bin/python install --quiet --disable-pip-version-check --no-deps build/*.whl
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -99,3 +100,8 @@ def qvel_of(world: Any, state: WorldState) -> Any:
     """Velocities in the states of a body."""
     first = 1 + world.model.nq
     return state.physics[..., first : first + world.model.nv]
+
+
+def only_times(err: str) -> bool:
+    """Whether a command has said nothing but how long its parts took."""
+    return re.fullmatch(r"(?:[a-z][^:\n]*: \d+\.\d s\n)*", err) is not None

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,8 @@ from wanderlust.gym.statistics import gym_statistics
 from wanderlust.recipes import DEFAULT, get_recipe, usual_skills
 from wanderlust.registry import WORLDS
 from wanderlust.report.plots import draw_run
+from wanderlust.report.progress import waiting
+from wanderlust.report.sinks import Listeners
 from wanderlust.runs.run import Run, read_config
 from wanderlust.train import loop, stages
 from wanderlust.train.loop import resume as open_to_resume
@@ -113,12 +116,14 @@ def discover(
     seeds: int = 1,
     recipe: str = DEFAULT,
     engine: EngineName | None = None,
-    changes: tuple[str, ...] = (),
+    changes: Mapping[str, Any] | Sequence[str] = (),
     out: Path | str | None = None,
     begin_with: Path | str | None = None,
     resume: Path | str | None = None,
     budget_seconds: float | None = None,
     budget_steps: int | None = None,
+    log: Sequence[str] = (),
+    on_metrics: Callable[[Mapping[str, Any]], None] | None = None,
     on_divergence: OnDivergence = "stop",
     rollbacks: int = ROLLBACKS,
     quiet: bool = False,
@@ -139,12 +144,14 @@ def discover(
         recipe: ``"laptop"``, ``"fast"`` (a GPU) or ``"paper"``.
         engine: what steps the environments: ``"c"`` (MuJoCo on CPU cores), ``"warp"`` (MuJoCo on a GPU), ``"auto"`` for
             the better one that is there; by default the recipe's.
-        changes: single numbers to change, e.g. ``("sac.discount=0.995",)``.
+        changes: single numbers to change, e.g. ``{"sac.discount": 0.995}``.
         out: folder of the run; by default one under ``runs/``.
         begin_with: folder of a run whose networks the new one begins with; its numbers may be others.
         resume: folder of a run to go on with, instead of starting one.
         budget_seconds: stop after about this long.
         budget_steps: environment steps per seed, rounded up to whole epochs.
+        log: where rows of ``metrics.jsonl`` go, too: ``"tensorboard"``, ``"wandb"``, ``"trackio"`` (extras).
+        on_metrics: a function that is called with every such row, a dictionary.
         on_divergence: ``"stop"``, or ``"rollback"`` to the last good checkpoint and on with fresh noise.
         rollbacks: how often a run may go back, over its whole life.
         quiet: show no progress.
@@ -154,6 +161,8 @@ def discover(
     """
     require(focus is None or isinstance(focus, str), f"focus is {focus!r}; it must be names of entries")
     check_budget(budget_seconds)
+    listeners = Listeners((log,) if isinstance(log, str) else tuple(log), on_metrics)
+    listeners.check()
     turns = rollbacks_allowed(on_divergence, rollbacks)
     if resume is not None and begin_with is not None:
         raise UserError("resume and begin_with exclude each other: go on with a run, or begin a new one")
@@ -168,19 +177,37 @@ def discover(
             seed,
             seeds,
             recipe,
-            set=changes if focus is None else (*changes, f"env.focus={json.dumps(focus)}"),
+            set=_listed(changes) if focus is None else (*_listed(changes), f"env.focus={json.dumps(focus)}"),
             budget_steps=budget_steps,
             engine=engine,
             bonus=bonus,
         )
         run = start_run(config, out, begin_with)
-    outcome = train(run, budget_seconds, quiet, turns)
+    return _trained(run, budget_seconds, quiet, turns, listeners)
+
+
+def _trained(run: Run, budget_seconds: float | None, quiet: bool, rollbacks: int, listeners: Listeners) -> Run:
+    """Train, evaluate and draw; `KeyboardInterrupt` if somebody stopped it."""
+    outcome = train(run, budget_seconds, quiet, rollbacks, listeners)
     if outcome.reason == "interrupted":
         where = f"epoch {outcome.epoch}" + (f" of stage {outcome.stage}" if outcome.stage else "")
         raise KeyboardInterrupt(f"stopped at {where}; go on with resume={str(run.path)!r}")
-    evaluate(run, engine=run.config.engine)
-    draw_run(run.path)
+    with waiting("measuring 200 random skills of each seed, and compiling that", quiet):
+        evaluate(run, engine=run.config.engine)
+    with waiting("drawing figures", quiet):
+        draw_run(run.path)
     return run
+
+
+def _listed(changes: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
+    """Changes as the command line has them."""
+    if not isinstance(changes, Mapping):
+        require(not isinstance(changes, str), f"changes are {changes!r}; give a dictionary, {{'sac.discount': 0.995}}")
+        return tuple(changes)
+    try:
+        return tuple(f"{name}={json.dumps(value)}" for name, value in changes.items())
+    except TypeError:
+        raise UserError(f"changes are {changes!r}; their values must be numbers, texts, lists or None") from None
 
 
 def normalise(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import tiny_config
+from helpers import only_times, tiny_config
 from trained import copy_of, run_python, trained, tree
 from wanderlust import cli
 from wanderlust.config import to_json
@@ -333,13 +333,13 @@ def test_half_a_line_of_metrics_does_not_stop_an_evaluation(command_line, run):
     with open(run / "metrics.jsonl", "a") as file:
         file.write('{"epoch": 6, "env_st')
     code, _, err = command_line("evaluate", "run", "--episodes", 5)
-    assert (code, err) == (0, "")
+    assert code == 0 and only_times(err)
 
 
 def test_a_folder_with_brackets_in_its_name_is_printed_as_it_is(command_line, here):
     copy_of(trained(), here / "a [b] [" / "d]")
     code, out, err = command_line("evaluate", "a [b] [/d]", "--episodes", 5)
-    assert (code, err) == (0, "")
+    assert code == 0 and only_times(err)
     assert "a [b] [/d]/evaluation/evaluation.json" in out
 
 

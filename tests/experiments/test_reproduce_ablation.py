@@ -189,7 +189,7 @@ def test_a_command_stopped_in_its_second_cell_has_written_the_first(copy, monkey
     shutil.rmtree(copy / "work" / "point" / SECOND)
     real, asked = loop.run_training, []
 
-    def interrupted(run, **options):
+    def interrupted(run, *_, **__):
         asked.append(run.path.name)
         return loop.Outcome(2, "interrupted")
 
@@ -200,7 +200,7 @@ def test_a_command_stopped_in_its_second_cell_has_written_the_first(copy, monkey
     assert list(written(copy)["cells"]) == [FIRST]
     assert (copy / "out" / "ablation_point.md").read_text().count("| inner-product-step-free |") == 1
 
-    monkeypatch.setattr(loop, "run_training", lambda run, **o: (asked.append(run.path.name), real(run, **o))[1])
+    monkeypatch.setattr(loop, "run_training", lambda run, *a, **o: (asked.append(run.path.name), real(run, *a, **o))[1])
     result, _ = study(copy)
     assert asked == [SECOND, SECOND]
     assert list(result["cells"]) == [FIRST, SECOND]
@@ -232,7 +232,7 @@ def test_a_cell_that_fails_does_not_take_the_others_along(copy, monkeypatch):
     (copy / "out" / "ablation_point.json").unlink()
     shutil.rmtree(copy / "work" / "point" / FIRST)
 
-    def diverges(run, **options):
+    def diverges(run, *_, **__):
         raise UserError("training diverged before epoch 2")
 
     monkeypatch.setattr(loop, "run_training", diverges)
@@ -249,7 +249,7 @@ def test_a_cell_that_fails_does_not_take_the_others_along(copy, monkeypatch):
 
 
 def test_a_study_in_which_every_cell_fails_writes_nothing(tmp_path, monkeypatch):
-    def diverges(run, **options):
+    def diverges(run, *_, **__):
         raise UserError("training diverged before epoch 2")
 
     monkeypatch.setattr(loop, "run_training", diverges)
@@ -307,7 +307,7 @@ def test_the_command_shows_the_table_and_says_which_cell_it_is_at(command_line, 
 
 
 def test_the_command_ends_with_code_1_if_a_cell_failed(command_line, copy, monkeypatch):
-    def diverges(run, **options):
+    def diverges(run, *_, **__):
         raise UserError("training diverged before epoch 2")
 
     monkeypatch.chdir(copy)

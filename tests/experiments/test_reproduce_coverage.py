@@ -337,7 +337,7 @@ def test_a_row_that_is_not_in_the_results_is_measured_from_its_finished_run(copy
 
 
 def test_a_row_that_fails_is_told_of_and_the_others_stay(copy, monkeypatch):
-    def diverges(run, **options):
+    def diverges(run, *_, **__):
         raise UserError("training diverged before epoch 2")
 
     monkeypatch.setattr(loop, "run_training", diverges)

@@ -1,5 +1,7 @@
 """Skills as actions: what is held, summed and handed out, with hands of our own and with learned ones."""
 
+import pickle
+
 import gymnasium
 import numpy as np
 import pytest
@@ -285,3 +287,24 @@ def test_impossible_actions_are_refused():
     envs.reset(seed=0)
     with pytest.raises(UserError, match=r"not finite; they must be numbers in \[-2, 2\]"):
         envs.step(np.full((2, 2), np.nan))
+
+
+def test_a_zoo_entry_by_its_name_is_enough_and_goes_to_other_processes():
+    env = SkillEnv("zoo:ant-laptop", "ant-goal", hold=2)
+    assert repr(env.skills).startswith(
+        "<Skills of ant: 2-D continuous, learned by lsd; observations of 29, actions of 8"
+    )
+    again = pickle.loads(pickle.dumps(env))
+    assert len(pickle.dumps(env)) < 2000  # the name, not the weights
+    (one, _), (other, _) = env.reset(seed=3), again.reset(seed=3)
+    np.testing.assert_array_equal(one, other)
+    action = np.array([0.5, -1.0], np.float32)
+    np.testing.assert_array_equal(env.step(action)[0], again.step(action)[0])
+    with pytest.raises(
+        UserError,
+        match=r"obs has shape \(105,\); it must be \(29,\).*gymnasium.make\('Ant-v5', "
+        "exclude_current_positions_from_observation=False, include_cfrc_ext_in_observation=False",
+    ):
+        env.skills.act(gymnasium.make("Ant-v5").reset()[0], action)
+    with pytest.raises(UserError, match="skills is 3"):
+        SkillEnv(3, "ant-goal")

@@ -356,7 +356,7 @@ def test_a_budget_is_shared_by_the_stages(tmp_path, capsys):
     run = stages.start(config, tmp_path / "run")
     asked = []
 
-    def fake(run, budget_seconds, quiet, rollbacks):
+    def fake(run, budget_seconds, *_, **__):
         asked.append((run.path.name, budget_seconds))
         return loop.Outcome(4, "interrupted")
 

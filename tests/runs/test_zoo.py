@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import wanderlust
+from helpers import only_times
 from trained import copy_of, run_python, trained, tree
 from wanderlust import train
 from wanderlust.evaluation.evaluate import evaluate
@@ -158,7 +159,7 @@ def test_the_commands_take_a_zoo_that_cannot_be_written_to(command_line, ant, he
         path.chmod(0o555 if path.is_dir() else 0o444)
     try:
         code, out, err = command_line("evaluate", "zoo:ant", "--episodes", 20)
-        assert (code, err) == (0, "")
+        assert code == 0 and only_times(err)
         facts = json.loads((here / "runs/zoo-ant/evaluation/evaluation.json").read_text())
         assert (facts["epoch"], facts["seeds"], facts["episodes"]) == (4, [0], 20)
         rollouts = arrays_of(here / "runs/zoo-ant/evaluation/rollouts.safetensors")
@@ -533,7 +534,7 @@ def test_the_entries_of_the_checkout_are_whole(monkeypatch):
         skills = wanderlust.load(f"zoo:{name}")
         assert np.all(np.abs(skills.act(np.zeros(skills.spec.obs_dim), skills.sample(1)[0])) <= 1)
         folder = open_run(f"zoo:{name}").path
-        assert {path.name for path in folder.iterdir()} == FILES
+        assert {path.name for path in folder.iterdir()} - {"film.gif"} == FILES
         assert (folder / "skills.safetensors").stat().st_size < 10e6
         assert not re.search(r"[\s`=](/|~)\w", (folder / "card.md").read_text())
         assert not summaries()[name].startswith("damaged")

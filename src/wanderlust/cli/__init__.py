@@ -29,29 +29,50 @@ from wanderlust.errors import LONGEST, UserError, did_you_mean, printable
 from wanderlust.report.terminal import Terminal
 from wanderlust.runs.entries import check_source
 
-COMMANDS: dict[str, Any] = {
-    "discover": Discover,
-    "evaluate": Evaluate,
-    "reach": ReachGoals,
-    "downstream": Downstream,
-    "compare": Compare,
-    "report": Report,
-    "video": Video,
-    "explore": Explore,
-    "inspect": Inspect,
-    "export": Export,
-    "publish": Publish,
-    "prune": Prune,
-    "replay": ReplayStep,
-    "sweep": Sweep,
-    "reproduce": Reproduce,
-    "bench": Bench,
-    "list": List,
-    "doctor": Doctor,
+GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
+    "learn": {
+        "discover": (Discover, "learn skills without a reward, measure and draw them"),
+        "sweep": (Sweep, "methods x environments x seeds, on this machine or a cluster"),
+        "inspect": (Inspect, "look a robot's model over before anything is learned with it"),
+    },
+    "look": {
+        "evaluate": (Evaluate, "measure and draw a run again: did it learn?"),
+        "explore": (Explore, "drive a body in the browser"),
+        "video": (Video, "film skills"),
+        "report": (Report, "one page of HTML about a run"),
+        "compare": (Compare, "runs side by side"),
+    },
+    "use": {
+        "reach": (ReachGoals, "send a body to goals, with no further training"),
+        "downstream": (Downstream, "solve a task with skills"),
+        "export": (Export, "skills as ONNX, for robots without JAX"),
+        "publish": (Publish, "put skills into the zoo, with a model card"),
+        "prune": (Prune, "a small copy of a run, to keep or to send"),
+    },
+    "check": {
+        "list": (List, "environments, methods, recipes, tasks, trained skills"),
+        "doctor": (Doctor, "what works on this machine; for bug reports"),
+        "reproduce": (Reproduce, "tables and figures of the paper"),
+        "bench": (Bench, "how fast this machine steps and learns"),
+        "replay": (ReplayStep, "the step that broke the physics of a run"),
+    },
 }
-ABOUT = """Unsupervised skill discovery for simulated bodies. Start with: wanderlust discover
+COMMANDS: dict[str, Any] = {name: kind for group in GROUPS.values() for name, (kind, _) in group.items()}
+ABOUT = "Unsupervised skill discovery for simulated bodies."
+STARTS = """begin with:
+  wanderlust discover               skills of a point on the plane, half a minute
+  wanderlust explore                an Ant that has learned already
+  wanderlust COMMAND --help         flags and examples of a command
+  wanderlust --version
+  wanderlust --tyro-write-completion bash FILE    completion (or zsh, fish, tcsh)"""
 
-Completion of commands and flags: wanderlust --tyro-write-completion bash FILE (or zsh, fish, tcsh)"""
+
+def _help() -> str:
+    """All commands on one screen."""
+    lines = ["usage: wanderlust COMMAND ...", "", ABOUT, ""]
+    for title, group in GROUPS.items():
+        lines += [f"{title}:", *(f"  {name:<12}{words}" for name, (_, words) in group.items())]
+    return "\n".join([*lines, "", STARTS])
 
 
 def _parse(argv: Sequence[str]) -> Any:
@@ -172,6 +193,9 @@ def main(argv: list[str] | None = None) -> None:
 def _run(words: list[str], console: Console) -> int:
     if words == ["--version"]:
         console.print(f"wanderlust {__version__}")
+        return 0
+    if words in (["--help"], ["-h"]):
+        console.print(_help())
         return 0
     made = _parse(words)
     for where in (*getattr(made, "runs", ()), *([made.run_folder] if hasattr(made, "run_folder") else [])):

@@ -22,6 +22,9 @@ EXTRAS = {
     "onnx": (("onnx", "onnxruntime"), "wanderlust export"),
     "sb3": (("stable_baselines3",), "wanderlust.gym.sb3"),
     "cluster": (("ray",), "wanderlust sweep --ray"),
+    "tensorboard": (("tensorboardX", "tensorboard"), "--log tensorboard"),
+    "wandb": (("wandb",), "--log wandb"),
+    "trackio": (("trackio",), "--log trackio"),
 }
 """Extras, the modules they bring, and what these are for."""
 INSTALL = "pip install -e '.[{}]'"

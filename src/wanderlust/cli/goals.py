@@ -125,11 +125,12 @@ class Downstream(OnRun):
         for name, value in ((self.controller, result["return"]), ("random skills", result["random"])):
             table.add_row(name, f"{value['mean']:.2f}" + (f" ± {value['ci95']:.2f}" if many else ""))
         console.print(table, soft_wrap=False)
-        for key, when in (("speed_bound", "over a whole episode"), ("start_bound", "in the first steps, from rest")):
+        for key, when in (("speed_bound", "over a whole episode"), ("start_bound", "in their first steps, from rest")):
             if bound := result.get(key):
                 console.print(
-                    f"{when} skills get {bound['speed']:.3g} a step; {bound['share']:.0%} of the goals lie within that "
-                    f"times the time there is and the radius, {bound['distance']:.3g}: {bound['bound']:.2f}"
+                    f"{when} these skills move {bound['speed']:.3g} a step, so that a goal within "
+                    f"{bound['distance']:.3g} can be reached in its time: {bound['share']:.0%} of the goals, a return "
+                    f"of {bound['bound']:.2f} at most"
                 )
         for path in (folder / "result.json", *draw_solved(folder)):
             console.print(f"{'figure' if path.suffix == '.png' else 'result'}: {path}")

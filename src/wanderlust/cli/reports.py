@@ -52,11 +52,12 @@ def refuse(extra: list[str], why: str) -> None:
         raise UserError(f"{why}; leave out {flags}")
 
 
-def train_and_report(console: Console, run: Any, budget_seconds: float | None, rollbacks: int = 0) -> int:
+def train_and_report(
+    console: Console, run: Any, budget_seconds: float | None, listeners: Any, rollbacks: int = 0
+) -> int:
     """Train a run, and say how that ended, what came of it and what to try next."""
     api = import_api()
     from wanderlust.envs import devices
-    from wanderlust.registry import WORLDS
     from wanderlust.train.stopping import may_end_process
 
     config = run.config
@@ -70,7 +71,7 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None, r
     report_decisions(console, config)
     resume = f"continue with: {_program()} discover --resume {_quoted(run)}"
     try:
-        outcome = api.train(run, budget_seconds, rollbacks=rollbacks)
+        outcome = api.train(run, budget_seconds, rollbacks=rollbacks, listeners=listeners)
     except KeyboardInterrupt as stop:
         raise stop if stop.args else KeyboardInterrupt(f"stopped at once; {resume}") from None
     if outcome.reason == "interrupted":
@@ -81,17 +82,31 @@ def train_and_report(console: Console, run: Any, budget_seconds: float | None, r
         console.print(f"budget spent at epoch {outcome.epoch}; {resume}")
     report_evaluation(console, run, 200, 0, config.engine)
     console.print("try next:")
-    if goals := to_goals(run):
-        console.print(f"  {_program()} {goals}")
-    if WORLDS.is_family(config.env.name):
-        goals = f" --config {shlex.quote(str(run.path / 'config.json'))} --seed {config.seed + config.seeds}"
-        console.print(f"  {_program()} discover{goals} --budget-seconds 1800")
-    elif config.env.name == "point":
-        console.print(f"  {_program()} discover point --discrete 16 --seeds 4")
-    else:
-        faster = " --recipe fast" if config.engine == "c" and devices.has_gpu() else ""
-        console.print(f"  {_program()} discover {config.env.name} --discrete 16{faster} --budget-seconds 1800")
+    for words in next_commands(run):
+        console.print(f"  {_program()} {words}")
     return 0
+
+
+def next_commands(run: Any) -> list[str]:
+    """What to do with these skills, and what else to learn: nothing that has just been done."""
+    from wanderlust.envs import MujocoWorld, devices, make_world
+    from wanderlust.registry import METHODS, WORLDS
+
+    config, found = run.config, []
+    if goals := to_goals(run):
+        found.append(goals)
+    if isinstance(make_world(config.env), MujocoWorld):
+        found += [f"explore {_quoted(run)}", f"video {_quoted(run)}"]
+    if WORLDS.is_family(config.env.name):
+        again = f" --config {shlex.quote(str(run.path / 'config.json'))} --seed {config.seed + config.seeds}"
+        return [*found, f"discover{again} --budget-seconds 1800"]
+    takes = METHODS.get(config.method.name).takes
+    others = {"discrete": " --discrete 16", "continuous": " --skills 2"}
+    other = next((others[kind] for kind in others if kind in takes and kind != config.skills.kind), " --method diayn")
+    named = "" if "--method" in other or str(config.method) == "lsd" else f" --method {config.method}"
+    faster = " --recipe fast" if config.engine == "c" and devices.has_gpu() else ""
+    budget = "" if config.env.name == "point" else " --budget-seconds 1800"
+    return [*found, f"discover {config.env.name}{named}{other}{faster}{budget}"]
 
 
 def _finished(run: Any) -> bool:
@@ -177,9 +192,12 @@ def report_evaluation(console: Console, run: Any, episodes: int, seed: int, engi
     from wanderlust.evaluation.metrics import meaning
     from wanderlust.evaluation.verdict import words as verdict_words
     from wanderlust.report.plots import draw_run
+    from wanderlust.report.progress import waiting
 
-    result = evaluate(run, episodes, seed, engine)
-    figures = draw_run(run.results, learned=not run.entry)
+    with waiting(f"measuring {episodes:,} random skills of each seed, and compiling that"):
+        result = evaluate(run, episodes, seed, engine)
+    with waiting("drawing figures"):
+        figures = draw_run(run.results, learned=not run.entry)
     many = len(result["seeds"]) > 1
     before = f", and {result['env_steps_before']:,} before it began" if result["env_steps_before"] else ""
     title = f"{result['name']} after {result['env_steps']:,} steps per seed{before}"

@@ -16,6 +16,7 @@ from wanderlust.cli.reports import EXIT_BROKEN, OnRun, refuse, report_drive, rep
 from wanderlust.cli.studies import ITEMS
 from wanderlust.config import EngineName, flat, require_at_least
 from wanderlust.errors import UserError
+from wanderlust.report.sinks import Listeners
 from wanderlust.runs.entries import check_source
 
 
@@ -68,6 +69,8 @@ class Discover:
     """Stop after about this many seconds, with checkpoint and evaluation."""
     budget_steps: Annotated[int | None, arg(metavar="N")] = None
     """Train for this many environment steps per seed (rounded up to whole epochs)."""
+    log: Annotated[tuple[Literal["tensorboard", "wandb", "trackio"], ...], UseAppendAction] = ()
+    """Send the rows of metrics.jsonl there, too (extras of these names); may be repeated."""
     on_divergence: Literal["stop", "rollback"] = "stop"
     """What happens when training or physics goes astray (NaN, or numbers beyond all measure): stop, or roll back to the
     last good checkpoint and go on with fresh noise."""
@@ -81,17 +84,29 @@ class Discover:
         plain = [field for field in dataclasses.fields(self) if field.name != "changes"]
         given = [*(field.name for field in plain if getattr(self, field.name) != field.default), *typed]
         check_budget(self.budget_seconds)
+        listeners = Listeners(self.log)
+        listeners.check()
         if self.config is not None:
             decided = {"env", "method", "bonus", "skills", "discrete", "recipe"}
             refuse([name for name in given if name in decided], "--config decides what is learned and how")
         turns = rollbacks_allowed(self.on_divergence, self.rollbacks)
         if self.resume is not None:
-            allowed = {"resume", "budget_seconds", "engine", "on_divergence", "rollbacks"}
+            allowed = {"resume", "budget_seconds", "log", "engine", "on_divergence", "rollbacks"}
             refuse([name for name in given if name not in allowed], "--resume continues a run as it was configured")
             check_source(self.resume)
             run = import_api().open_to_resume(self.resume, self.changes.get("engine"))
         else:
-            elsewhere = ("out", "begin_with", "resume", "budget_seconds", "set", "focus", "on_divergence", "rollbacks")
+            elsewhere = (
+                "out",
+                "begin_with",
+                "resume",
+                "budget_seconds",
+                "log",
+                "set",
+                "focus",
+                "on_divergence",
+                "rollbacks",
+            )
             options = {field.name: getattr(self, field.name) for field in plain if field.name not in elsewhere}
             typed |= {} if self.focus is None else {"env.focus": self.focus}
             changes = (*self.set, *(f"{name}={json.dumps(value)}" for name, value in typed.items()))
@@ -100,7 +115,7 @@ class Discover:
                 check_source(self.begin_with)
             api = import_api()
             run = api.start_run(api.configure(**options, set=changes), self.out, self.begin_with)
-        return train_and_report(console, run, self.budget_seconds, turns)
+        return train_and_report(console, run, self.budget_seconds, listeners, turns)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

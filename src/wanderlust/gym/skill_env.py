@@ -4,6 +4,7 @@ The action is a skill: an option of some control steps, in which the frozen poli
 to learn is which skill when, by a high-level policy: the paper's hierarchical setting, and its meta-controller.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from wanderlust.envs import World
 from wanderlust.errors import UserError, require
 from wanderlust.gym.base import VectorStep
 from wanderlust.gym.tasks import OptionVectorEnv, SingleTaskEnv
-from wanderlust.runs.loading import Skills
+from wanderlust.runs.loading import Skills, load
+from wanderlust.runs.run import Run
 
 
 class SkillVectorEnv(OptionVectorEnv):
@@ -30,7 +32,7 @@ class SkillVectorEnv(OptionVectorEnv):
 
     def __init__(
         self,
-        skills: Skills,
+        skills: Skills | Run | Path | str,
         task: str | Task[Any] | World,
         num_envs: int = 1,
         *,
@@ -42,7 +44,7 @@ class SkillVectorEnv(OptionVectorEnv):
         """Begin with `reset`.
 
         Args:
-            skills: what `wanderlust.load` gives; of the task's world.
+            skills: what `wanderlust.load` gives, or takes, e.g. ``"zoo:ant"``; of the task's world.
             task: its name, such as ``"ant-multi-goals"``, or a task made with numbers of your own (`make_task`);
                 or the world itself, such as `world_from_mjcf` gives it, where nothing is rewarded.
             num_envs: how many worlds.
@@ -51,10 +53,9 @@ class SkillVectorEnv(OptionVectorEnv):
             autoreset_mode: as in `wanderlust.make_vec`.
             render_mode: as in `wanderlust.make_vec`; a picture shows where a skill has led.
         """
-        if not hasattr(skills, "spec"):
-            raise UserError(f"skills is {skills!r}; it must be what wanderlust.load gives")
         how: Any = {"hold": hold, "threads": threads, "autoreset_mode": autoreset_mode, "render_mode": render_mode}
         EzPickle.__init__(self, skills, task, num_envs, **how)
+        skills = _loaded(skills)
         made, world = _task_and_world(skills, task)
         if skills.spec.name != made.env:
             raise UserError(f"{made.name} is a task of {made.env!r}; these skills are of {skills.spec.name!r}")
@@ -85,12 +86,26 @@ class SkillEnv(SingleTaskEnv):
     """One world of a task whose actions are skills; `SkillVectorEnv` says what they are."""
 
     def __init__(
-        self, skills: Skills, task: str | Task[Any] | World, hold: int = 25, render_mode: str | None = None
+        self,
+        skills: Skills | Run | Path | str,
+        task: str | Task[Any] | World,
+        hold: int = 25,
+        render_mode: str | None = None,
     ) -> None:
         EzPickle.__init__(self, skills, task, hold, render_mode)
-        self.skills, mode = skills, AutoresetMode.DISABLED
-        worlds = SkillVectorEnv(skills, task, 1, hold=hold, threads=1, autoreset_mode=mode, render_mode=render_mode)
+        self.skills, mode = _loaded(skills), AutoresetMode.DISABLED
+        worlds = SkillVectorEnv(
+            self.skills, task, 1, hold=hold, threads=1, autoreset_mode=mode, render_mode=render_mode
+        )
         super().__init__(worlds)
+
+
+def _loaded(skills: Any) -> Skills:
+    if hasattr(skills, "spec"):
+        return skills
+    if isinstance(skills, Run | Path | str):
+        return load(skills)
+    raise UserError(f"skills is {skills!r}; it must be what wanderlust.load gives, or a run, or a zoo entry")
 
 
 def _task_and_world(skills: Skills, task: str | Task[Any] | World) -> tuple[Task[Any], World]:

@@ -97,20 +97,26 @@ def _in_words(before: Mapping[str, Any]) -> str:
     return f"{said}, which began with {_in_words(before['began_with'])}" if before.get("began_with") else said
 
 
-def render(facts: Mapping[str, Any], goal: str) -> str:
-    """card.md: the facts as a model card; `goal` is an example of flags for `reach`, empty where it cannot be used."""
+FILM = "film.gif"
+
+
+def render(facts: Mapping[str, Any], goal: str, film: bool = False) -> str:
+    """card.md: the facts as a model card.
+
+    `goal` is an example of flags for `reach`, empty where it cannot be used; `film` is whether there is one.
+    """
     device, several = facts["device"], facts["seeds"] > 1
     machine = f"{device.get('kind', 'unknown')}, {device.get('cpu_cores', '?')} CPU cores"
     choice = f"the best of {facts['seeds']} by bins covered" if facts["best"] else f"one of {facts['seeds']}"
     rows = {
         "command": f"`{facts['command'] or 'unknown'}`"
         + (f", resumed {facts['resumed']} x" if facts["resumed"] else ""),
-        **({"began with": _in_words(facts["began_with"])} if facts["began_with"] else {}),
+        **({"began with": _in_words(facts["began_with"])} if facts.get("began_with") else {}),
         "commit": f"`{facts['commit']}`" if facts["commit"] else "unknown (an installed package)",
         "started": facts["time"] or "unknown",
         "machine": machine,
         "versions": ", ".join(f"{k} {v}" for k, v in facts["versions"].items() if v) or "unknown",
-        "seed": f"{facts['seed']}" + (f", {choice}" if several else ""),
+        "seed": f"{facts['seed']}, {choice if several else 'the only one of its run'}",
         "environment steps": f"{facts['env_steps']:,} (epoch {facts['epoch']:,})",
         "training": _seconds(facts["train_seconds"]) + (f", {facts['seeds']} seeds side by side" if several else ""),
         "with compilation and coverage": _seconds(facts["seconds"]),
@@ -126,13 +132,9 @@ def render(facts: Mapping[str, Any], goal: str) -> str:
         "",
         f"{facts['skills']} of `{facts['env']}`, discovered without a reward by `{facts['method']}` "
         f"(recipe `{facts['recipe']}`).",
-        *(["", facts["note"]] if facts["note"] else []),
+        *(["", facts["note"]] if facts.get("note") else []),
         "",
-        f"![Where {facts['evaluated']['episodes']} random skills go](trajectories.png)",
-        "",
-        "## How it was made",
-        "",
-        *markdown_table(["", ""], [[key, value] for key, value in rows.items()]),
+        *_pictures(facts, film),
         "",
         "## Measures",
         "",
@@ -153,8 +155,13 @@ def render(facts: Mapping[str, Any], goal: str) -> str:
         "",
         "```sh",
         f"wanderlust evaluate {PREFIX}{facts['name']}",
+        f"wanderlust video {PREFIX}{facts['name']}",
         *([f"wanderlust reach {PREFIX}{facts['name']} {goal}"] if goal else []),
         "```",
+        "",
+        "## How it was made",
+        "",
+        *markdown_table(["", ""], [[key, value] for key, value in rows.items()]),
         "",
         "## Files",
         "",
@@ -165,6 +172,16 @@ def render(facts: Mapping[str, Any], goal: str) -> str:
         "holds the facts of this page.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _pictures(facts: Mapping[str, Any], film: bool) -> list[str]:
+    """Where skills go, and beside it what that looks like."""
+    said = f"Where {facts['evaluated']['episodes']} random skills go"
+    drawn = f'<img src="trajectories.png" alt="{said}" height="320">'
+    if not film:
+        return [f"![{said}](trajectories.png)"]
+    shown = f'<img src="{FILM}" alt="Skills side by side, filmed" height="320">'
+    return [f"| {said} | Skills side by side |", "| --- | --- |", f"| {drawn} | {shown} |"]
 
 
 def _seconds(x: float | None) -> str:

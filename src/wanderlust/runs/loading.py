@@ -1,5 +1,7 @@
 """Learned skills, ready to use: what `wanderlust.load` gives back."""
 
+from __future__ import annotations  # help() shows ArrayLike by its name, which is a page long otherwise
+
 import dataclasses
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +17,7 @@ from wanderlust import train
 from wanderlust.envs import World
 from wanderlust.envs.devices import refuse_fork
 from wanderlust.envs.spec import EnvSpec
+from wanderlust.envs.worlds.body import Twin
 from wanderlust.errors import UserError, is_count
 from wanderlust.methods.skills import spread
 from wanderlust.methods.views import goal_sizes
@@ -51,7 +54,12 @@ def compiled(parts: train.Setup) -> Compiled:
 
 
 class Skills:
-    """The skills of one seed of a run, or of a zoo entry.
+    """The skills of one seed of a run, or of a zoo entry; `wanderlust.load` makes them.
+
+    skills = wanderlust.load("zoo:ant")
+    z = skills.sample(1)[0]                  # a skill: a vector, or a one-hot row
+    z = skills.towards(obs, [12.0, 4.0])     # the skill that leads to a place
+    action = skills.act(obs, z)              # what it does here
 
     Observations are raw, as the environment gives them; arrays may be one example or a batch of them, and come back
     as NumPy arrays of the same form.
@@ -71,6 +79,11 @@ class Skills:
         parts = train.assemble(state["config"])
         form = jax.eval_shape(lambda: restored(parts, needed(parts, train.init_seed(parts, jax.random.key(0)).learner)))
         Skills.__init__(self, parts, jax.tree.unflatten(jax.tree.structure(form), map(jnp.asarray, state["learned"])))
+
+    def __repr__(self) -> str:
+        kind = f"{self.skill_dim} discrete" if self.discrete else f"{self.skill_dim}-D continuous"
+        sizes = f"observations of {self.spec.obs_dim}, actions of {self.spec.action_dim} numbers"
+        return f"<Skills of {self.spec.name}: {kind}, learned by {self._parts.config.rewards}; {sizes}>"
 
     @property
     def spec(self) -> EnvSpec:
@@ -155,7 +168,7 @@ class Skills:
         self, function: Callable[[NDArray[np.float32]], Any], x: ArrayLike, size: int | None = None, name: str = "obs"
     ) -> NDArray[np.float32]:
         """Apply a function of a batch to a batch, or to one example."""
-        array = _checked(x, size or self.spec.obs_dim, name)
+        array = _checked(x, size or self.spec.obs_dim, name, "" if size else _how_to_observe(self.world))
         found = np.asarray(function(np.atleast_2d(array)))
         return found[0] if array.ndim == 1 else found
 
@@ -191,6 +204,15 @@ def _seed(seed: Any) -> int:
     return int(seed)
 
 
+def _how_to_observe(world: World) -> str:
+    """How Gymnasium's environment of the same body is made to observe as many numbers."""
+    twin: Twin | None = getattr(world, "gymnasium", None)
+    if twin is None:
+        return ""
+    options = ", ".join(f"{name}={value}" for name, value in twin.options.items() if "observation" in name)
+    return f"; Gymnasium's environment observes that with gymnasium.make({twin.id!r}, {options})"
+
+
 def _shape_of(x: Any) -> tuple[int, ...] | None:
     """The shape of an array; None for rows of different lengths."""
     try:
@@ -199,7 +221,7 @@ def _shape_of(x: Any) -> tuple[int, ...] | None:
         return None
 
 
-def _checked(x: ArrayLike, size: int, name: str) -> NDArray[np.float32]:
+def _checked(x: ArrayLike, size: int, name: str, advice: str = "") -> NDArray[np.float32]:
     try:
         with np.errstate(over="ignore"):  # what float32 cannot hold is infinite there, and refused
             given = np.asarray(x)
@@ -209,7 +231,7 @@ def _checked(x: ArrayLike, size: int, name: str) -> NDArray[np.float32]:
     if array is None:
         raise UserError(f"{name} is no array of numbers; it must have the shape ({size},) or (n, {size})")
     if array.ndim not in (1, 2) or array.shape[-1] != size:
-        raise UserError(f"{name} has shape {array.shape}; it must be ({size},) or (n, {size})")
+        raise UserError(f"{name} has shape {array.shape}; it must be ({size},) or (n, {size}){advice}")
     if not np.isfinite(array).all():
         where = np.argwhere(~np.isfinite(array))[0].tolist()
         raise UserError(f"{name}{where} is {given[tuple(where)]}; it must be a finite number")

@@ -100,6 +100,12 @@ class Run:
         refuse_links(path)
         return Run(path, read_config(path / "config.json", "the run's configuration"))
 
+    def __repr__(self) -> str:
+        config, done = self.config, max(self.checkpoints(), default=0)
+        seeds = "1 seed" if config.seeds == 1 else f"{config.seeds} seeds"
+        trained = "" if self.entry else f", trained to epoch {done:,} of {config.schedule.epochs:,}"
+        return f"<Run {self}: {config.name}, recipe {config.recipe}, {seeds}{trained}>"
+
     def __str__(self) -> str:
         """What messages call it."""
         return self.entry or str(self.path)

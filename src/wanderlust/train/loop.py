@@ -1,12 +1,11 @@
 """One run from its folder to its evaluation: train in chunks, log, save, stop cleanly, go on."""
 
 import dataclasses
+import datetime
 import shlex
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from wanderlust.envs.mjcf import muted
 from wanderlust.errors import UserError, notice
 from wanderlust.evaluation.metrics import coverage, summarise
 from wanderlust.report.progress import Progress, progress
+from wanderlust.report.sinks import Listeners, Log
 from wanderlust.runs.metrics import Counts
 from wanderlust.runs.run import Run
 from wanderlust.train import memory
@@ -34,6 +34,9 @@ PROBE_EPISODES = 200
 """Random-skill episodes behind the coverage in metrics.jsonl."""
 
 
+NOBODY = Listeners()
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a call of `run_training` ended."""
@@ -45,18 +48,24 @@ class Outcome:
     """Which one it ended in, if it was not the last (`stages.py`)."""
 
 
-def run_training(run: Run, budget_seconds: float | None = None, quiet: bool = False, rollbacks: int = 0) -> Outcome:
+def run_training(
+    run: Run,
+    budget_seconds: float | None = None,
+    quiet: bool = False,
+    rollbacks: int = 0,
+    listeners: Listeners = NOBODY,
+) -> Outcome:
     """Train a run from its last checkpoint until it is finished, its budget is spent or somebody stops it.
 
     It stops only between chunks of `log_every` epochs, so that a run that was stopped and one that was not compute
     the same thing; whatever the reason, a checkpoint is left behind. Before the first chunk it stops at once. A run
     that diverges goes back to its last good checkpoint and on with fresh noise, `rollbacks` times in all.
     """
-    with run.lock() as held, stop_signals() as stop, muted():
-        return _train(held, budget_seconds, stop, quiet, rollbacks)
+    with run.lock() as held, listeners.opened(held) as tell, stop_signals() as stop, muted():
+        return _train(held, budget_seconds, stop, quiet, rollbacks, tell)
 
 
-def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool, rollbacks: int) -> Outcome:
+def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool, rollbacks: int, tell: Log) -> Outcome:
     began, total = time.monotonic(), run.config.schedule.epochs
     stop.at_once = True
     parts = _assemble(run.config)
@@ -77,12 +86,17 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool, roll
     probed, watch = False, DeadRunWatch(parts, PROBE_EPISODES)
     covered: list[int] = next((row["coverage"] for row in reversed(run.metrics()) if "coverage" in row), [])
 
-    with progress(total, "epoch", first=epoch, quiet=quiet) as line:
+    deadline = None if budget_seconds is None else began + budget_seconds
+    with progress(total, "epoch", first=epoch, quiet=quiet, deadline=deadline) as line:
         if epoch > 0 and parts.engine.stateful:
-            _say(line, "the environments begin fresh episodes: not to the bit what an uninterrupted run would compute")
+            line.say("the environments begin fresh episodes: not to the bit what an uninterrupted run would compute")
+        if budget_seconds is not None:
+            line.say(
+                f"budget: {datetime.timedelta(seconds=round(budget_seconds))}, or {total:,} epochs if they take less"
+            )
         state = _prepare(line, parts, advance, state)
         stop.at_once = False
-        journal = Journal(run, partial(_say, line))
+        journal = Journal(run, line.say)
         line.since = time.monotonic()
         while True:
             count = min(config.log_every - epoch % config.log_every, total - epoch)
@@ -99,31 +113,33 @@ def _train(run: Run, budget_seconds: float | None, stop: Stop, quiet: bool, roll
                 turns += 1
                 epoch, state = _gone_back(run, parts, epoch, error, turns, rollbacks)
                 journal.forget(epoch)
-                _say(line, f"{error}: back to epoch {epoch:,} with fresh noise ({turns} of {rollbacks})")
+                line.say(f"{error}: back to epoch {epoch:,} with fresh noise ({turns} of {rollbacks})")
                 continue
             left = budget_seconds - (time.monotonic() - began) if budget_seconds is not None else None
             reason = _reason(epoch == total, stop(), left)
             probing = reason is not None or epoch % (config.log_every * config.look_every) == 0
             if probing:
-                what = f"rolling out {PROBE_EPISODES} random skills, and compiling that"
+                what = f"rolling out {PROBE_EPISODES} random skills" + ("" if probed else ", and compiling that")
                 skill_policy = train.skill_policy(parts, state.learner)
-                with nullcontext() if probed else _timed(line, what):
+                with nullcontext() if probed and reason is None else line.waiting(what):
                     covered = [coverage(spec.place(x), spec.bin) for x in np.asarray(probe(skill_policy).obs)]
                 parts.engine.check()
                 probed = True
                 time_share = 0.0 if budget_seconds is None else (time.monotonic() - began) / budget_seconds
                 if not quiet and (said := watch.warning(covered, max(epoch / total, time_share))):
-                    _say(line, said)
+                    line.say(said)
             now = Counts(steps, round(before.seconds + time.monotonic() - began, 3), round(trained, 3), turns)
             row = {"epoch": epoch, "env_steps": steps, **values, **({"coverage": covered} if probing else {})}
             if parts.engine.stateful:
                 row["restarts"] = parts.engine.restarts
                 for text in parts.engine.news():
-                    _say(line, text)
+                    line.say(text)
             times = {"train_seconds": now.train_seconds, "seconds": now.seconds}
-            _show(line, row, covered, count / max(seconds, 1e-9), left)
+            _show(line, row, covered, count / max(seconds, 1e-9))
             saves = reason is not None or epoch % config.checkpoint_every == 0
-            journal.keep({**row, **times}, state, now, saves, last=reason is not None)
+            with nullcontext() if reason is None else line.waiting("saving the last checkpoint"):
+                journal.keep({**row, **times}, state, now, saves, last=reason is not None)
+            tell({**row, **times})
             if reason is not None:
                 return Outcome(epoch, reason)
 
@@ -206,32 +222,18 @@ def _prepare(line: Progress, parts: train.Setup, advance: train.Driver, state: t
     The time that takes is kept apart, and the compiler says how much memory the program needs.
     """
     for text in getattr(parts.world, "notes", ()):
-        _say(line, f"{parts.config.env.name}: {text}")
-    _say(line, describe_engine(parts.config.env, parts.config.engine, "as configured"))  # by a recipe, a file, a flag
+        line.say(f"{parts.config.env.name}: {text}")
+    line.say(describe_engine(parts.config.env, parts.config.engine, "as configured"))  # by a recipe, a file, a flag
     if isinstance(parts.engine, WarpEngine):
-        with _timed(line, "loading the physics kernels (a minute the first time on this machine)"):
+        with line.waiting("loading the physics kernels (a minute the first time on this machine)"):
             for worlds in (parts.config.schedule.worlds, PROBE_EPISODES):
                 parts.engine.prepare(worlds * parts.config.seeds)
-    with _timed(line, "compiling the training program, or fetching it from the cache"):
+    with line.waiting("compiling the training program, or fetching it from the cache"):
         state, _ = jax.block_until_ready(advance(state, 0))
     needed, room = memory.count(parts, PROBE_EPISODES, advance.working_bytes), memory.room(parts)
-    _say(line, f"memory: {needed}; {room}")
+    line.say(f"memory: {needed}; {room}")
     memory.check(needed, room, parts.config.seeds)
     return state
-
-
-def _say(line: Progress, text: str) -> None:
-    """A line that stays, above the one that moves."""
-    line.console.print(text, soft_wrap=True, highlight=False, markup=False)
-
-
-@contextmanager
-def _timed(line: Progress, what: str) -> Iterator[None]:
-    """Say what is being waited for, and afterwards how long it took."""
-    line.note(what)
-    began = time.monotonic()
-    yield
-    _say(line, f"{what}: {time.monotonic() - began:.1f} s")
 
 
 def describe_engine(env: EnvConfig, engine: EngineName = "auto", otherwise: str = "asked for") -> str:
@@ -241,14 +243,12 @@ def describe_engine(env: EnvConfig, engine: EngineName = "auto", otherwise: str 
     return f"engine: {name} ({why if name == picked else otherwise})"
 
 
-def _show(
-    line: Progress, row: dict[str, Any], covered: list[int], epochs_per_second: float, left: float | None
-) -> None:
+def _show(line: Progress, row: dict[str, Any], covered: list[int], epochs_per_second: float) -> None:
     pace = epochs_per_second * sum(row["steps"])
     facts = f"{row['env_steps']:,} steps  {pace:,.0f} steps/s  reward {summarise(row['reward']).mean:.3f}"
     if covered:
         facts += f"  coverage {summarise(list(map(float, covered))).mean:.0f}"
-    line.update(row["epoch"], facts, left)
+    line.update(row["epoch"], facts)
 
 
 def resolve_engine(config: RunConfig, driver_follows: bool = True) -> RunConfig:

@@ -27,6 +27,7 @@ from wanderlust.methods.base import FirstStage
 from wanderlust.registry import METHODS
 from wanderlust.report.plots import draw_run
 from wanderlust.report.progress import progress
+from wanderlust.report.sinks import Listeners
 from wanderlust.report.terminal import Terminal
 from wanderlust.runs import zoo
 from wanderlust.runs.learned import Learned, load_learner
@@ -146,7 +147,13 @@ def _check_alike(other: Run, config: RunConfig) -> None:
         raise UserError(f"--begin-with {other.path}: it has {said}; choose a run of the same")
 
 
-def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False, rollbacks: int = 0) -> Outcome:
+def train_run(
+    run: Run,
+    budget_seconds: float | None = None,
+    quiet: bool = False,
+    rollbacks: int = 0,
+    listeners: Listeners = loop.NOBODY,
+) -> Outcome:
     """Train a run through the stages that are left, until it is finished, its budget is spent or somebody stops it.
 
     A stage may take the share of the budget that its environment steps have in those that are left; one that spends
@@ -154,14 +161,14 @@ def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False
     """
     first = first_run(run)
     if first is None:
-        return loop.run_training(run, budget_seconds=budget_seconds, quiet=quiet, rollbacks=rollbacks)
+        return loop.run_training(run, budget_seconds, quiet, rollbacks, listeners)
     began, names = time.monotonic(), stage_names(run.config)
     say = Terminal(file=sys.stderr, quiet=quiet).print
     if not run.checkpoints():
         loop.refuse_to_begin_again(run)
         with run.lock() as held:
             first = dataclasses.replace(first, writer=held.writer)
-            outcome = _first_stage(held, first, budget_seconds, quiet, rollbacks, say)
+            outcome = _first_stage(held, first, budget_seconds, quiet, rollbacks, say, listeners)
             if outcome.reason == "interrupted":
                 return dataclasses.replace(outcome, stage=names[0])
             for n, name in enumerate(names[1:-1], 2):
@@ -173,7 +180,7 @@ def train_run(run: Run, budget_seconds: float | None = None, quiet: bool = False
             held.save(0, train.to_save(state))
     left = None if budget_seconds is None else budget_seconds - (time.monotonic() - began)
     _announce(say, names, len(names), run, left)
-    return loop.run_training(run, budget_seconds=left, quiet=quiet, rollbacks=rollbacks)
+    return loop.run_training(run, budget_seconds=left, quiet=quiet, rollbacks=rollbacks, listeners=listeners)
 
 
 def _last_stage_state(run: Run, first: Run, quiet: bool, say: Say) -> train.TrainState | None:
@@ -212,7 +219,9 @@ def _announce(say: Say, names: tuple[str, ...], n: int, run: Run, seconds: float
     say(f"stage {n} of {len(names)}, {names[n - 1]}: {amount}, in {run.path}")
 
 
-def _first_stage(run: Run, first: Run, budget: float | None, quiet: bool, rollbacks: int, say: Say) -> Outcome:
+def _first_stage(
+    run: Run, first: Run, budget: float | None, quiet: bool, rollbacks: int, say: Say, listeners: Listeners
+) -> Outcome:
     """Train and evaluate the run of the first stage."""
     names = stage_names(run.config)
     if not first.path.exists():
@@ -221,7 +230,7 @@ def _first_stage(run: Run, first: Run, budget: float | None, quiet: bool, rollba
     seconds = None if budget is None else budget * _share(first.config, run.config, done)
     if done < total:
         _announce(say, names, 1, first, seconds)
-    outcome = loop.run_training(first, budget_seconds=seconds, quiet=quiet, rollbacks=rollbacks)
+    outcome = loop.run_training(first, budget_seconds=seconds, quiet=quiet, rollbacks=rollbacks, listeners=listeners)
     if outcome.reason != "interrupted":
         metrics = evaluate(first, engine=first.config.engine)["metrics"]
         draw_run(first.path)
