@@ -222,3 +222,11 @@ def test_damaged_files_are_a_line(run):
 def test_text_that_is_no_text():
     assert html.esc("a\ud800\x00<&\"'") == "a? &lt;&amp;&quot;&#x27;"
     assert (duration(59.0), duration(600.0), duration(7200 * 3)) == ("59.0 s", "10.0 minutes", "6.0 hours")
+
+
+def test_numbers_of_a_card_that_cannot_be_are_left_out(run):
+    """A whole number too large for a float was an OverflowError."""
+    origin = {"env_steps": float("inf"), "train_seconds": 10**400, "metrics": {"distance": 10**400, "coverage": 3}}
+    record = dataclasses.replace(read_record(run, "run"), rows=[], evaluation=None, origin=origin)
+    assert (record.env_steps, record.train_seconds) == (None, None)
+    assert (record.measure("distance"), record.measure("coverage")) == ([], [3.0])

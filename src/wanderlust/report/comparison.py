@@ -60,13 +60,13 @@ class RunRecord:
         """Environment steps per seed."""
         steps = [row["env_steps"] for row in self.rows if "env_steps" in row]
         found = steps[-1] if steps else self.origin.get("env_steps", (self.evaluation or {}).get("env_steps"))
-        return int(found) if isinstance(found, int | float) else None
+        return int(found) if is_number(found) else None
 
     @property
     def train_seconds(self) -> float | None:
         """Of training alone, compilation apart."""
         found = self.rows[-1].get("train_seconds") if self.rows else self.origin.get("train_seconds")
-        return float(found) if isinstance(found, int | float) else None
+        return float(found) if is_number(found) else None
 
     @property
     def finished(self) -> bool:
@@ -77,10 +77,10 @@ class RunRecord:
         """A measure's value for every seed; of zoo entries that were not evaluated here, the card's."""
         if self.evaluation is not None:
             found = self.evaluation.get("metrics", {}).get(name, {})
-            return [float(x) for x in found.get("per_seed") or [] if isinstance(x, int | float)]
+            return [float(x) for x in found.get("per_seed") or [] if is_number(x)]
         card = self.origin.get("metrics")
         known = card.get(name) if isinstance(card, Mapping) else None
-        return [float(known)] if isinstance(known, int | float) else []
+        return [float(known)] if is_number(known) else []
 
     @property
     def bins(self) -> tuple[float, int]:
