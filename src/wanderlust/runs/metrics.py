@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from wanderlust.errors import notice
 from wanderlust.runs.files import append_line, parse_json, read_lines, write_atomic
@@ -95,7 +95,7 @@ def is_row(row: Mapping[str, Any]) -> bool:
     return all(all(map(is_number, x)) if isinstance(x, list) else is_number(x) for x in row.values())
 
 
-def is_number(x: Any) -> bool:
+def is_number(x: Any) -> TypeGuard[float]:
     """Whether something is a number that may have been measured."""
     try:
         return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) and abs(x) < LARGEST
