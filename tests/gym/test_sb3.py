@@ -161,3 +161,25 @@ def test_the_example_runs_and_writes_what_it_found(tmp_path):
         assert [row["steps"] for row in found["curve"]][-1] == 240
     means = [found["return"]["mean"] for found in result["seeds"]]
     assert result["mean_of_seeds"]["return"] == pytest.approx(np.mean(means))
+
+
+@pytest.mark.sb3
+def test_skills_step_in_processes_of_stable_baselines3():
+    """`SubprocVecEnv` sends each environment to a process of its own, which loads the skills there."""
+    pytest.importorskip("stable_baselines3", reason=WHY)
+    from stable_baselines3.common.vec_env import SubprocVecEnv
+
+    env = SkillEnv("zoo:ant-laptop", "ant-goal", hold=2)
+    here, _ = env.reset(seed=3)
+    workers = SubprocVecEnv([lambda: SkillEnv("zoo:ant-laptop", "ant-goal", hold=2)] * 2, start_method="forkserver")
+    try:
+        workers.seed(3)  # 3 for the first, 4 for the second
+        there = workers.reset()
+        assert there.shape == (2, *here.shape) and not np.array_equal(there[0], there[1])
+        np.testing.assert_allclose(there[0], here, atol=1e-6)
+        action = np.ones((2, *env.action_space.shape), np.float32)
+        after, rewards, done, _ = workers.step(action)
+        np.testing.assert_allclose(after[0], env.step(action[0])[0], atol=1e-4)
+        assert rewards.shape == done.shape == (2,)
+    finally:
+        workers.close()
